@@ -42,6 +42,18 @@
 {%- endmacro -%}
 
 
+{#- Whether a mask of bytes, as hex digits, has no bit past the `last` column if its first byte is the highest one, and
+    has some if it is the lowest one. -#}
+{%- macro _mask_is_high_first(digits, last) -%}
+    {%- set numeral = "trim(leading '0' from " ~ digits ~ ')' -%}
+    {%- set size = "(length(trim(trailing '0' from " ~ digits ~ ')) + 1) div 2' -%}
+    {%- set high_first = '4 * length(' ~ numeral ~ ') - 4 + length(conv(left(' ~ numeral ~ ', 1), 16, 2))' -%}
+    {%- set last_byte = 'substr(' ~ digits ~ ', 2 * (' ~ size ~ ') - 1, 2)' -%}
+    {%- set low_first = '8 * (' ~ size ~ ') - 8 + length(conv(' ~ last_byte ~ ', 16, 2))' -%}
+    {{ return('coalesce(' ~ high_first ~ ' <= ' ~ last ~ ' and ' ~ low_first ~ ' > ' ~ last ~ ', false)') }}
+{%- endmacro -%}
+
+
 {#- The first bits of a mask's digits, 60 in a number, which is 15 digits. -#}
 {%- macro _mask_bits(digits, bits) -%}
     {%- set numbers = [] -%}

@@ -33,8 +33,8 @@ located as (
         {{ afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") }} as landed_time,
         nullif(trim(body.headers.`timestamp`), '') as landed_time_text,
         nullif(body.headers.transactionId, '') as transaction_id,
-        nullif(trim(body.headers.changeMask), '') as change_mask,
-        nullif(trim(body.headers.columnMask), '') as column_mask,
+        {{ afterimage._qlik_mask('changeMask', layout) }} as change_mask,
+        {{ afterimage._qlik_mask('columnMask', layout) }} as column_mask,
         try_cast(body.headers.transactionEventCounter as bigint) as event_counter,
         try_cast(body.headers.transactionLastEvent as boolean) as is_last_event,
         body.data,
@@ -74,6 +74,23 @@ located as (
     {%- endif %}
 
 )
+{%- endmacro -%}
+
+
+{#- A mask of a message as a hex numeral; NULL if it is empty. In Avro it may be bytes, and no page says which comes
+    first: the order counts in which `columnMask` has no bit past the last column. If both orders fit, or without that
+    mask, the lowest byte comes first, as in a change table. -#}
+{%- macro _qlik_mask(header, layout) -%}
+    {%- set mask = 'body.headers.' ~ header -%}
+    {%- if not layout.has_avro -%}
+        {{ return('nullif(trim(' ~ mask ~ "), '')") }}
+    {%- endif -%}
+    {%- set is_high_first = afterimage._mask_is_high_first('body.headers.columnMask', 'last_ordinal') -%}
+    {{ return(
+        'nullif(if(opened_messages.is_avro and has_masks_of_bytes and length(' ~ mask ~ ') <= 16384'
+        ~ ' and not ' ~ is_high_first ~ ', ' ~ afterimage._turned_bytes(mask, layout.names | length)
+        ~ ', trim(' ~ mask ~ ")), '')"
+    ) }}
 {%- endmacro -%}
 
 

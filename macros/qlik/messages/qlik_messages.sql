@@ -33,7 +33,8 @@
         further_columns=further_columns,
         erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
         declared=columns, made_by=dict(
-            {'table': table | lower if table else none}, **({} if landing.has_topic else {'topic': landing.own_topic})
+            {'table': table | lower if table else none, 'metadata': 'given' if metadata is not none else none},
+            **({} if landing.has_topic else {'topic': landing.own_topic})
         )
     ) -%}
     {%- if intake.kind == 'nothing' -%}
@@ -67,8 +68,8 @@
         'lineage': 'struct<schema: string, `table`: string>',
     } -%}
     {#- The arguments, and `names`: those of the columns, `schema_rows`: a query for the schemas (none without
-        metadata), `has_reloads`: whether loads may follow changes, `usual`: what usual messages look like,
-        none if none is sought. -#}
+        metadata), `has_avro`: whether messages may be in Avro, `has_reloads`: whether loads may follow changes,
+        `usual`: what usual messages look like, none if none is sought. -#}
     {%- set layout = {
         'columns': columns,
         'names': names,
@@ -76,6 +77,7 @@
         'table': table,
         'schema_rows': schema_rows,
         'complete_transactions': complete_transactions,
+        'has_avro': landing.is_binary and schema_rows is not none,
         'has_reloads': has_reloads,
         'usual': afterimage._qlik_usual_form(relation, landing, intake, columns),
     } %}

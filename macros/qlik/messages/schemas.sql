@@ -144,8 +144,8 @@
         {%- do built.append({'name': column.name, 'type': column.type}) -%}
     {%- endfor -%}
     {{ return(
-        " If those that " ~ this ~ " was built with have been deleted, do not rebuild it: give what it has, and"
-        ~ " `lob: true` for each LOB: columns=" ~ built
+        " If those that " ~ this ~ " was built with have been deleted, do not rebuild it: leave `metadata` as it is, and"
+        ~ " give what it has, and `lob: true` for each LOB: columns=" ~ built
     ) }}
 {%- endmacro -%}
 
@@ -177,6 +177,8 @@ message_schemas as (
         max(table_version) as table_version,
         max(published_at) as published_at,
         max(data_schema) as data_schema,
+        max(data_schema) rlike '"columnMask"[^}]*"bytes"' as has_masks_of_bytes,
+        max(ordinal) as last_ordinal,
         map_from_entries(collect_set(struct(column_name, ordinal))) as ordinals,
         collect_set(ordinal) as all_ordinals,
         coalesce(

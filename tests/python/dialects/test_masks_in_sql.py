@@ -99,6 +99,31 @@ def test_a_mask_of_a_message_is_read_as_by_the_function(
     assert lake.rows(sql) == expected
 
 
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 61])
+def test_bytes_are_high_first_where_the_columns_fit_no_other_order(
+    masked: Project, lake: Lake, width: int
+) -> None:
+    source = random.Random(int(os.environ.get("AFTERIMAGE_SEED", "54")) + width)
+    full = ((1 << width) - 1).to_bytes(width // 8 + 1, "big")
+    masks = [b"", b"\0\0\0", full, full[::-1], full[::-1].rstrip(b"\0")]
+    for _ in range(300):
+        size = source.randrange(width // 8 + 3)
+        bits = source.getrandbits(8 * size) & source.getrandbits(8 * size)
+        masks.append(bits.to_bytes(size, source.choice(["big", "little"])))
+    rows = [{"digits": one.hex().upper(), "last": width} for one in masks]
+    kinds = {"digits": "string", "last": "int"}
+    lake.frame(kinds, rows).coalesce(1).createOrReplaceTempView("masks_of_bytes")
+    is_high_first = masked.sql("afterimage._mask_is_high_first('digits', 'last')")
+    found = lake.rows(f"select {is_high_first} as found from masks_of_bytes")
+
+    def highest(mask: bytes, encoding: str) -> int:
+        return max(decode_change_mask(mask.hex(), 0, encoding) or [0])
+
+    assert [row["found"] for row in found] == [
+        highest(one, "hex") <= width < highest(one, "hex_bytes") for one in masks
+    ]
+
+
 @pytest.mark.parametrize("header_columns", [0, 1, 7, 61])
 @pytest.mark.parametrize("width", [1, 2, 12, 65])
 @pytest.mark.parametrize("encoding", ["bytes", "hex", "hex_bytes", "hex of binary"])

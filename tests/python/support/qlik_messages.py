@@ -63,8 +63,14 @@ def column(name: str, kind: str, precision: int = 0, scale: int = 0, key: int = 
     }
 
 
-def data_schema(columns: Sequence[Column], required: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the Avro schema of a table's data messages; some headers may be texts without NULL."""
+def data_schema(
+    columns: Sequence[Column], required: Sequence[str] = (), masks: str = "string"
+) -> dict[str, Any]:
+    """Return the Avro schema of a table's data messages; some headers may be texts without NULL.
+
+    The masks may be texts, as in JSON, or `bytes`, as in public copies of Qlik's own schema.
+    """
+    types = {"changeMask": ["null", masks], "columnMask": ["null", masks]}
     fields = []
     for described in columns:
         kind = AVRO_TYPES.get(described["type"]) or {
@@ -91,7 +97,12 @@ def data_schema(columns: Sequence[Column], required: Sequence[str] = ()) -> dict
                             "type": {"type": "enum", "name": "Operation", "symbols": operations},
                         },
                         *(
-                            {"name": name, "type": "string" if name in required else _NULLABLE}
+                            {
+                                "name": name,
+                                "type": "string"
+                                if name in required
+                                else types.get(name, _NULLABLE),
+                            }
                             for name in TEXT_HEADERS
                         ),
                         {"name": "transactionEventCounter", "type": ["null", "long"]},
@@ -205,6 +216,7 @@ def metadata(
     version: int,
     columns: Sequence[Column],
     day: int | None = None,
+    masks: str = "string",
 ) -> dict[str, Any]:
     """Return a landed metadata message, in the form `json` or `avro`, of a day of January."""
     body = {
@@ -224,7 +236,7 @@ def metadata(
                 for place, described in enumerate(columns, start=1)
             }
         },
-        "dataSchema": json.dumps(data_schema(columns)),
+        "dataSchema": json.dumps(data_schema(columns, masks=masks)),
     }
     if form == "json":
         return {"value": json_message("MD", body)}
