@@ -80,7 +80,7 @@ def test_a_delete_of_db2_that_comes_again_in_other_words_does_not_delete_the_new
     # What the docs say of the further row.
     staged = lake.rows(f"select operation, warnings from {SCHEMA}.stg_again order by change_seq")
     assert [row["operation"] for row in staged] == ["insert", "delete", "update"]
-    assert staged[2]["warnings"] == ["another change of this key has the same change_seq"]
+    assert "another change of this key has the same change_seq" in staged[2]["warnings"]
 
 
 def openedge(place: int, operation: int, key: int) -> Row:
