@@ -114,12 +114,14 @@
 
 
 {#- The log's columns by the vendor's names, quoted. The vendor documents two orders and lets each column be
-    renamed, so columns are found by name only. -#}
+    renamed, so columns are found by name only. One that is NULL in every row is not in JSON files; if the log has
+    another column, that may be it under another name. -#}
 {%- macro _netiq_log_columns(macro_name, relation, column_names) -%}
     {%- set standard = [
         'record_id', 'status', 'event_type', 'event_time', 'perpetrator', 'table_name', 'table_key', 'column_name',
         'old_value', 'new_value',
     ] -%}
+    {%- set may_be_null = ['perpetrator', 'column_name', 'old_value', 'new_value'] -%}
     {%- if column_names is not mapping -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `column_names` must map the standard names of the event log's columns to yours, such as"
@@ -132,15 +134,20 @@
     {%- endfor -%}
     {%- set log = {} -%}
     {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
+    {%- set known = dict(zip(standard, standard), **column_names).values() | map('lower') | list -%}
+    {%- set further = found | map('lower') | reject('in', known) | list -%}
     {%- for name in standard -%}
         {%- set landed_name = column_names.get(name, name) -%}
-        {%- if found and landed_name | lower not in found | map('lower') -%}
+        {%- set is_missing = found and landed_name | lower not in found | map('lower') -%}
+        {%- if is_missing and (name not in may_be_null or name in column_names or further) -%}
             {%- do exceptions.raise_compiler_error(
                 macro_name ~ ": " ~ relation ~ " has no column '" ~ landed_name ~ "'. An event log has all ten of "
-                ~ standard ~ "; map renamed columns with `column_names`. Got: " ~ found
+                ~ standard ~ "; map renamed columns with `column_names`. A column of " ~ may_be_null
+                ~ " that is NULL in every row may be missing if there is no other column; else let the model read a"
+                ~ " view that adds it. Got: " ~ found
             ) -%}
         {%- endif -%}
-        {%- do log.update({name: afterimage._quote(landed_name)}) -%}
+        {%- do log.update({name: 'cast(null as string)' if is_missing else afterimage._quote(landed_name)}) -%}
     {%- endfor -%}
     {{ return(log) }}
 {%- endmacro -%}

@@ -63,18 +63,13 @@ forms as (
     the whole record it begins as in the first part. Without a first part, the row without a key is the second one. -#}
 {%- macro _openedge_is_whole(layout, split_order) -%}
 {%- if split_order == 'zero_first' -%}
-    {%- set key_fields = [] -%}
-    {%- for field in layout.fields if field.columns | select('in', layout.unique_key) | list -%}
-        {%- do key_fields.append(field.number) -%}
-    {%- endfor -%}
-    {%- set filled = 'array_except(filled_fields, array(' ~ key_fields | join(', ') ~ '))' -%}
 coalesce(
     if(
         fragment <> 0 or array_index <> 0,
         {{ afterimage._openedge_continues(layout) | indent(8) }},
         null
     ),
-    not ({{ afterimage._openedge_is_half(split_order, filled) }})
+    not ({{ afterimage._openedge_is_half(split_order, afterimage._openedge_filled_beside_key(layout)) }})
     or ((fragment <> 0 or array_index <> 0) and first_part is null and keyless_position <=> position)
 )
 and not {{ afterimage._openedge_contradicts(layout) }}
@@ -93,6 +88,16 @@ not coalesce(array_min({{ filled }}) < position + if(fragment = 0 and array_inde
 {%- else -%}
 not coalesce(array_min({{ filled }}) <= position and array_max({{ filled }}) > position, false)
 {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The fields that have a value, without those of the key: a second part may have its key. -#}
+{%- macro _openedge_filled_beside_key(layout) -%}
+    {%- set key_fields = [] -%}
+    {%- for field in layout.fields if field.columns | select('in', layout.unique_key) | list -%}
+        {%- do key_fields.append(field.number) -%}
+    {%- endfor -%}
+    {{ return('array_except(filled_fields, array(' ~ key_fields | join(', ') ~ '))') }}
 {%- endmacro -%}
 
 

@@ -4,6 +4,10 @@
 {%- set of_record = 'partition by change_group, operation, is_superseded' -%}
 {%- set in_order = of_record ~ ' order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
+{#- No key alone fills a record, so one that broke after a field has more before the break. One that broke within a
+    field may have only its key before that. -#}
+{%- set filled = 'if(fragment = 0 and array_index = 0, ' ~ afterimage._openedge_filled_beside_key(layout)
+    ~ ', filled_fields)' if split_order == 'zero_first' else 'filled_fields' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 {{ afterimage._distinct_rows(
     'changed_rows', by='change_group, operation, position, row_hash',
@@ -90,7 +94,7 @@ assembled as (
                 then {{ afterimage._openedge_split_reason(layout) | indent(16) }}
             when parts > 1 and highest_position > 0
                 then concat('split record in ', parts, ' rows: two parts at the most, and with different positions')
-            when position <> 0 and not is_whole and {{ afterimage._openedge_is_half(split_order) }}
+            when position <> 0 and not is_whole and {{ afterimage._openedge_is_half(split_order, filled) }}
                 then 'half of a split record: its other part is not there'
         end as split_reason
 

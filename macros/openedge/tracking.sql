@@ -76,16 +76,20 @@ tracked_changes as (
     {%- endfor -%}
 select
     field_map,
-    flatten(array_compact(array(
-        {%- for field in layout.fields if field.columns %}
-        if(
-            array_contains(positions, {{ field.number }})
-            or array_contains(field_names, {{ afterimage._literal(field.name | lower | replace('-', '_')) }}),
-            {{ afterimage._string_array(field.columns) }},
-            null
-        ){{ ',' if not loop.last }}
-        {%- endfor %}
-    ))) as flagged_columns,
+    if(
+        positions is null and field_names is null,
+        null,
+        flatten(array_compact(array(
+            {%- for field in layout.fields if field.columns %}
+            if(
+                array_contains(positions, {{ field.number }})
+                or array_contains(field_names, {{ afterimage._literal(field.name | lower | replace('-', '_')) }}),
+                {{ afterimage._string_array(field.columns) }},
+                null
+            ){{ ',' if not loop.last }}
+            {%- endfor %}
+        )))
+    ) as flagged_columns,
     if(
         positions is not null,
         cast(filter(positions, k -> k > {{ layout.fields | length }}) as array<string>),

@@ -2439,6 +2439,25 @@ def test_a_further_table_does_not_take_a_model_that_names_none(
 
 
 @pytest.mark.slow
+def test_an_event_log_may_lack_columns_that_no_event_fills(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """Its triggers write query-backs alone, and the writer of its files leaves out what is NULL."""
+    missing = {"perpetrator", "column_name", "old_value", "new_value"}
+    columns = {name: LOG[name] for name in LOG if name not in missing}
+    land_table(
+        lake, "persons", {"id": "int", "name": "string"}, [{"id": 5, "name": "Ada"}], "short"
+    )
+    land_table(lake, "log", columns, [event(1, 5, "PERSONS", "id=5", None)], schema="short")
+    init.ok("short.log", "--base", "short.persons")
+    staging = empty.folder / "models/staging/netiq/stg_netiq__persons.sql"
+    assert "base=source('short', 'persons')" in staging.read_text()
+    empty.dbt("run", "--select", staging.stem)
+    found = lake.rows(f"select operation, after from afterimage.{staging.stem}")
+    assert found == [{"operation": "insert", "after": {"id": 5, "name": "Ada"}}]
+
+
+@pytest.mark.slow
 def test_a_further_table_of_an_event_log_has_not_the_base_of_the_first(
     empty: Project, lake: Lake, init: Init
 ) -> None:

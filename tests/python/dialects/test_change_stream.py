@@ -1062,6 +1062,21 @@ def test_raw_tables_with_their_columns_in_another_order_are_not_united(
     assert runs.staged() == before
 
 
+@pytest.mark.slow
+def test_raw_tables_that_spell_their_columns_in_two_ways_are_not_united(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """Else each run after the build would take them for columns that have changed."""
+    before = runs.staged()
+    west = {"NAME" if name == "name" else name: kind for name, kind in COLUMNS.items()}
+    unite(project, lake, COLUMNS, west)
+    with pytest.raises(
+        DbtError, match=r"spelled alike.* Got: \S+west__ct with id, NAME; \S+east__ct without NAME"
+    ):
+        runs.run("--full-refresh")
+    assert runs.staged() == before
+
+
 def test_the_columns_have_the_documented_types(runs: Runs, lake: Lake) -> None:
     """A contract of dbt compares them."""
     page = (ROOT / "docs/reference/change_contract.md").read_text()

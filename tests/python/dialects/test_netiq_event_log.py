@@ -328,6 +328,28 @@ def test_an_event_of_an_unknown_type_has_its_key(project: Project, lake: Lake) -
     assert row["after"] == {"idu": 7, "fname": None, "lname": None, "photo": None}
 
 
+def test_a_log_may_lack_columns_that_no_event_fills(project: Project, lake: Lake) -> None:
+    """In JSON a field that is always NULL is not there: query-backs and deletes name no field."""
+    missing = {"perpetrator", "column_name", "old_value", "new_value"}
+    events = [event(1, 5, 1), event(2, 5, 2), event(3, 4, 2), event(4, 6, 1)]
+    lake.create("whole_log", LOG, events)
+    lake.create("short_log", {name: LOG[name] for name in LOG if name not in missing}, events)
+    lake.create("short_base", {"idu": "int", "fname": "string"}, [{"idu": 1, "fname": "Jim"}])
+    given = {"base": relation("short_base"), "driver_user": "'IDM'"}
+    columns = column_list(idu="int", fname="string")
+    calls = [event_log(table, columns, **given) for table in ("whole_log", "short_log")]
+    whole, short = [lake.rows(f"select * from ({sql}) order by 2") for sql in project.sqls(calls)]
+    jim = {"idu": 1, "fname": "Jim"}
+    assert [(row["operation"], row["after"]) for row in short if row["reject_reason"] is None] == [
+        ("insert", jim),
+        ("delete", None),
+        ("update", jim),
+    ]
+    for row in [*whole, *short]:
+        del row["ingested_at"]
+    assert short == whole
+
+
 def test_an_event_that_gives_its_row_another_key_is_rejected(project: Project, lake: Lake) -> None:
     """A trigger after an update has the new key at hand. Type 3 may have its old value, too."""
     log = [

@@ -14,6 +14,7 @@ from conftest import SCHEMA, DbtError, Lake, Project, relation
 from deliveries import Batch, count_rows, run_in_batches_and_at_once
 from dialect_openedge import (
     CHANGE_COLUMNS,
+    CLOCK,
     TABLE_NUMBER,
     TRACKING_COLUMNS,
     FieldMaps,
@@ -567,10 +568,10 @@ HALF = "half of a split record: its other part is not there"
 def test_a_row_that_sql_has_joined_is_whole_whatever_comes_before_its_position(
     selected: list[str] | None, project: Project, lake: Lake
 ) -> None:
-    """The record of 1 broke after the first field, those of 2 and 3 after the second.
+    """The record of 1 broke after the first field, that of 2 after the second.
 
-    4 has only the second part of a record that broke after the first field, and 5 that of one that
-    broke within it.
+    3 and 4 have only the second part, with its key, of records that broke after the second and the
+    first field, and 5 that of one that broke within the first.
     """
     columns = {**CHANGE_COLUMNS, "Notes": "string", "Item-Num": "int", "Price": "int"}
 
@@ -586,7 +587,26 @@ def test_a_row_that_sql_has_joined_is_whole_whatever_comes_before_its_position(
         f" columns={selected or 'none'})"
     )
     found = lake.rows(f"select after.Price, reject_reason from ({sql}) order by change_seq")
-    assert [tuple(row.values()) for row in found] == [(9, None)] * 3 + [(9, HALF)] * 2
+    assert [tuple(row.values()) for row in found] == [(9, None)] * 2 + [(9, HALF)] * 3
+
+
+def test_a_second_part_that_has_its_key_is_half_until_the_first_lands(
+    project: Project, lake: Lake
+) -> None:
+    """No key fills a record, so 7 lacks a name. 8 broke within its name, and may be whole."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "price": "int"}
+
+    def row(key: int, position: int, fragment: int, **values: Any) -> Row:
+        place = {"_Change-Sequence": key, "_Operation": 1, "_Continuation-Position": position}
+        return {**place, "_ArrayIndex": 0, "_Fragment": fragment, "id": key, **values}
+
+    lake.create("keyed__cdc", columns, [row(7, 2, 0, price=9), row(8, 2, 1, name="Tent", price=9)])
+    sql = project.sql(f"openedge_change_table({relation('keyed__cdc')}, unique_key=['id'])")
+    found = f"select after.name, after.price, reject_reason from ({sql}) order by change_seq"
+    whole = ("Tent", 9, None)
+    assert [tuple(row.values()) for row in lake.rows(found)] == [(None, 9, HALF), whole]
+    lake.append("keyed__cdc", columns, [row(7, 0, 0, name="Tent")])
+    assert [tuple(row.values()) for row in lake.rows(found)] == [whole, whole]
 
 
 def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
@@ -727,6 +747,27 @@ def test_old_and_new_names_of_a_tracking_column_are_read_together(
     [refusal] = project.refusals([call("unlike_tracking")])
     assert "give the column with the field map as `field_map`" in refusal
     assert "Got: _Source-FieldMap (binary) and _Change-FieldMap (string)" in refusal
+
+
+@pytest.mark.parametrize(("encoding", "field_map"), [("hex", "4G"), ("bits", "012")])
+def test_a_field_map_that_cannot_be_decoded_does_not_say_what_changed(
+    encoding: str, field_map: str, project: Project, lake: Lake
+) -> None:
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+    place = {"_Change-Sequence": 1, "_Source-Table-Number": 12}
+    images = [{**place, "_Operation": 3, "name": "a"}, {**place, "_Operation": 4, "name": "b"}]
+    lake.create(
+        "mapped__cdc", columns, [{**image, "_Time-Stamp": CLOCK, "id": 1} for image in images]
+    )
+    lake.create("mapped_tracking", TRACKING_COLUMNS, [{**images[1], "_Change-FieldMap": field_map}])
+    sql = project.sql(
+        f"openedge_change_table({relation('mapped__cdc')}, unique_key=['id'],"
+        f" tracking={relation('mapped_tracking')}, source_table_number=12,"
+        f" field_map_encoding='{encoding}')"
+    )
+    [row] = lake.rows(sql)
+    assert row["changed_columns"] is None
+    assert row["warnings"] == [f"the field map cannot be decoded: {field_map}"]
 
 
 LANDED = {

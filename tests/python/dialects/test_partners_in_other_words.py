@@ -77,6 +77,10 @@ def test_a_delete_of_db2_that_comes_again_in_other_words_does_not_delete_the_new
     project.dbt(*run)
     found = lake.rows(f"select id, name from {SCHEMA}.again_history where is_current")
     assert found == [{"id": 1, "name": "b"}]
+    # What the docs say of the further row.
+    staged = lake.rows(f"select operation, warnings from {SCHEMA}.stg_again order by change_seq")
+    assert [row["operation"] for row in staged] == ["insert", "delete", "update"]
+    assert "another change of this key has the same change_seq" in staged[2]["warnings"]
 
 
 def openedge(place: int, operation: int, key: int) -> Row:
