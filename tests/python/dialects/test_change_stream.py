@@ -1818,5 +1818,8 @@ def test_tables_may_be_in_another_catalog(
         project.dbt("run")
     upkeep = "{history: aside_history, retain_days: 0}"
     project.dbt("run-operation", "maintain_history", "--args", upkeep)
+    # Each run but the first has added to the tables.
+    snapshots = f"aside.{SCHEMA}.stg_aside.snapshots"
+    assert len(lake.rows(f"select * from {snapshots} where parent_id is null")) == 1
     found = lake.rows(f"select name from aside.{SCHEMA}.aside_history where id = 1 and is_current")
     assert found == [{"name": "day 6"}]
