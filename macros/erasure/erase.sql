@@ -41,7 +41,7 @@
             ) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do lines.extend(afterimage._lines_of_what_comes_back(plan)) -%}
+    {%- do lines.extend(afterimage._lines_of_raw_tables(plan)) -%}
     {%- for name in plan.rebuilt -%}
         {%- do lines.append(name ~ ': keeps the rows until dbt builds it again, as its files have no versions') -%}
     {%- endfor -%}
@@ -132,8 +132,11 @@
         {%- set left = afterimage._of_format(table.format, 'files_left')(table.relation) -%}
         {%- if left -%}
             {%- do exceptions.raise_compiler_error(
-                'erase: ' ~ table.name ~ ' has files that belong to no version of it, and may have rows of these keys. A'
-                ~ ' run that was killed left them. Remove the files. Run the command again then. Got: ' ~ left | join(', ')
+                'erase: ' ~ table.name ~ ' has files that belong to no version of it, and may have rows of these keys. '
+                ~ ('If a writer is at work, stop it: it may be about to commit them. Remove the files only if nothing'
+                ~ ' writes to the table' if table.is_raw
+                else 'A run that was killed left them. Remove the files, if no run is at work')
+                ~ '. Run the command again then. Got: ' ~ left | join(', ')
             ) -%}
         {%- endif -%}
         {%- set scratch = afterimage._scratch_tables_left(table.relation) if not table.is_raw -%}

@@ -135,9 +135,15 @@
 {%- endmacro -%}
 
 
-{#- What else to do about raw tables that were erased: dbt writes those that it makes again. -#}
-{%- macro _lines_of_what_comes_back(plan) -%}
+{#- What else to do about raw tables that are erased. What removes the files of their older versions may not tell them
+    from those that a writer has not committed yet. dbt writes those tables that it makes again. -#}
+{%- macro _lines_of_raw_tables(plan) -%}
     {%- set lines = [] -%}
+    {%- for table in plan.raw_tables if table.kind == 'source' -%}
+        {%- do lines.append(
+            table.name ~ ': stop what writes to it until this has ended, as what is not committed yet may be lost'
+        ) -%}
+    {%- endfor -%}
     {%- for table in plan.raw_tables if table.kind == 'seed' -%}
         {%- do lines.append(table.name ~ ': `dbt seed` brings these rows back; delete them in its file too') -%}
     {%- endfor -%}

@@ -147,9 +147,9 @@ if(
 {%- endmacro -%}
 
 
-{#- Expiring takes longer than asking how old the snapshots are, so it waits until one is twice as old. -#}
+{#- Asking for snapshots that are twice as old takes less than expiring. Iceberg refuses to where `gc.enabled` is false. -#}
 {%- macro _iceberg_expire_when_due(relation, retain_days) -%}
-    {%- set is_due = afterimage._value(
+    {%- set is_due = afterimage._table_properties(relation).get('gc.enabled') != 'false' and afterimage._value(
         'select count(*) from ' ~ relation ~ '.snapshots where committed_at < ' ~ afterimage._days_ago(2 * retain_days)
     ) | int > 0 -%}
     {%- if is_due -%}

@@ -136,9 +136,12 @@ values (
     }) -%}
     {%- set format = afterimage._of_model_format('traits')().scratch -%}
     {%- set is_mapped = format == 'delta' and afterimage._of_format('delta', 'name_properties')(query) -%}
+    {#- Where a catalog says `false` for its tables, as Nessie does, Iceberg drops none with its files. -#}
+    {%- set property = "'delta.columnMapping.mode' = 'name'" if is_mapped
+        else "'gc.enabled' = 'true'" if format == 'iceberg' else none -%}
     {%- do run_query(
         'create table ' ~ table ~ ' using ' ~ format
-        ~ (" tblproperties ('delta.columnMapping.mode' = 'name')" if is_mapped) ~ ' as\n' ~ query
+        ~ (' tblproperties (' ~ property ~ ')' if property) ~ ' as\n' ~ query
     ) -%}
     {{ return(table) }}
 {%- endmacro -%}

@@ -29,7 +29,11 @@ from dbt_afterimage.text import visible
 @click.option(
     "--keep", "kept", multiple=True, metavar="COLUMN", help="A column whose values stay with them."
 )
-@click.option("--raw", is_flag=True, help="Erase the rows from the raw tables too.")
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Erase the rows from the raw tables too. Nothing may write to them meanwhile.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say which rows would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @where_options
@@ -72,7 +76,10 @@ def command(
         print(line)
     if dry_run:
         return
-    if not yes and not click.confirm("Erase these rows? Nobody can restore them"):
+    # The files that its writers have not committed yet could be lost, or taken for left ones.
+    raw_tables = [table["name"] for table in plan["raw_tables"] if table["kind"] == "source"]
+    stopped = f"Does nothing write to {' and '.join(raw_tables)} now? " if raw_tables else ""
+    if not yes and not click.confirm(f"{stopped}Erase these rows? Nobody can restore them"):
         raise click.Abort
     with step("erasing"):
         project.macro("_carry_out", plan=plan, reference=reference)

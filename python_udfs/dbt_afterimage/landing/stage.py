@@ -124,6 +124,20 @@ def columns_of(format_name: str, file: File) -> Any:
         return str(parquet.read_schema(file.path).remove_metadata())
 
 
+def columns_without_a_type(group: Group) -> set[str]:
+    """Return the columns of Parquet files that PyArrow wrote without a type, for want of a value.
+
+    Spark 3.5 takes them for whole numbers.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if group.format != "parquet":
+        return set()
+    file = next(one for one in group.folder.rglob("*") if one.is_file())
+    return {one.name for one in parquet.read_schema(file) if pa.types.is_null(one.type)}
+
+
 def check_in_place(format_name: str, files: Sequence[File]) -> None:
     """Raise an error for files that must be loaded: in place, Spark would use the columns of one.
 

@@ -22,7 +22,7 @@ from dbt_afterimage.landing.delta import Delta
 from dbt_afterimage.landing.files import File, Landing, shown, sql_path
 from dbt_afterimage.landing.iceberg import Iceberg
 from dbt_afterimage.landing.memory import PROPERTY, Load, Memory, Target, assignments
-from dbt_afterimage.landing.stage import Group, stage
+from dbt_afterimage.landing.stage import Group, columns_without_a_type, stage
 from dbt_afterimage.landing.types import NESTED, can_alter, common, converted, holds, looser
 from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.project import Column, Project, quote
@@ -230,6 +230,7 @@ class Table:
                 there is no type that holds them.
         """
         there = {one.name.lower(): one for one in present}
+        untyped = self._untyped(read, present)
         widened: dict[str, Column] = {}
         loosened: dict[str, str] = {}
         while True:
@@ -238,7 +239,7 @@ class Table:
             # Known before any query is written: each must return all columns.
             columns = [*(widened.get(name, one) for name, one in there.items()), *new]
             try:
-                selects = [self._select(group, found, columns) for group, found in read]
+                selects = [self._select(group, found, columns, untyped) for group, found in read]
             except _Misfit as misfit:
                 name, own, kind = misfit.column.name, misfit.own.type, misfit.column.type
                 if name.lower() in there:
@@ -355,8 +356,41 @@ class Table:
             (name, *row[number * width : (number + 1) * width]) for number, name in enumerate(names)
         ]
 
-    def _select(self, group: Group, columns: Sequence[Column], present: Sequence[Column]) -> str:
+    def _untyped(
+        self, read: Sequence[tuple[Group, list[Column]]], present: Sequence[Column]
+    ) -> set[str]:
+        """Return the text columns of the table that have no value yet, and another type in a file.
+
+        Nothing has shown so far that they are text.
+        """
+        texts = {one.name.lower() for one in present if one.type == "string"}
+        names = {
+            one.name.lower()
+            for group, columns in read
+            for one in columns
+            if one.type not in ("string", "void") and one.name not in group.texts
+        }
+        doubtful = sorted(texts & names)
+        if not doubtful:
+            return set()
+        counts = ", ".join(f"count({quote(name)})" for name in doubtful)
+        [row] = self._project.rows(f"select {counts} from {self._name}")
+        return {name for name, count in zip(doubtful, row, strict=True) if not count}
+
+    def _select(
+        self,
+        group: Group,
+        columns: Sequence[Column],
+        present: Sequence[Column],
+        untyped: Collection[str],
+    ) -> str:
         """Return the query for a group's rows, with the table's columns and types.
+
+        Args:
+            group: The group.
+            columns: Its columns.
+            present: Those of the table.
+            untyped: Those that are text only because they have no value yet.
 
         Raises:
             AfterimageError: A value would change.
@@ -366,7 +400,7 @@ class Table:
         for column in present:
             own = found.pop(column.name.lower(), None)
             kind = column.spelled or column.type
-            if own is None:
+            if own is None or own.type == "void":
                 expressions.append(f"cast(null as {column.type})")
             elif own.name in group.texts and column.type != "string":
                 expressions.append(f"cast(nullif({quote(own.name)}, '') as {column.type})")
@@ -379,9 +413,9 @@ class Table:
                 expressions.append(converted(quote(own.name), own.spelled or own.type, kind))
             elif own.type.startswith(NESTED) or column.type.startswith(NESTED):
                 raise self._misfit("values", own, column)
-            elif _is_time(own.type) != _is_time(column.type) and "string" not in (
-                own.type,
-                column.type,
+            elif column.name.lower() in untyped or (
+                _is_time(own.type) != _is_time(column.type)
+                and "string" not in (own.type, column.type)
             ):
                 # Spark takes a number for seconds, whatever it counts.
                 expressions.append(f"cast(null as {column.type})")
@@ -395,14 +429,15 @@ class Table:
             for (own, column, _), count in zip(doubtful, row, strict=True):
                 if count:
                     plural = "s"[: count != 1]
-                    raise self._misfit(f"{count} value{plural}", own, column)
+                    why = ", as it has no value yet" if column.name.lower() in untyped else ""
+                    raise self._misfit(f"{count} value{plural}", own, column, why)
         return f"select {', '.join(expressions)} from {_source(group)}"
 
-    def _misfit(self, what: str, own: Column, column: Column) -> _Misfit:
+    def _misfit(self, what: str, own: Column, column: Column, why: str = "") -> _Misfit:
         return _Misfit(
             f"{what} of {visible(own.name)} ({own.type}) would change in {self._shown}, where the"
-            f" column is {column.type}; land these files as another table, or drop this one and"
-            " land all files again",
+            f" column is {column.type}{why}; land these files as another table, or drop this one"
+            " and land all files again",
             own,
             column,
         )
@@ -414,7 +449,8 @@ class Table:
         if group.format == "json":
             places = {name: place for place, name in enumerate(self._names_in(group.folder))}
             described.sort(key=lambda one: places.get(one.name, len(places)))
-        return [Column(one.name, "string") if one.type == "void" else one for one in described]
+        untyped = columns_without_a_type(group)
+        return [Column(one.name, "void") if one.name in untyped else one for one in described]
 
     def _names_in(self, folder: Path) -> list[str]:
         """Return the names in JSON objects in their order; Spark sorts columns by name.
@@ -478,7 +514,9 @@ def _united(
             own = types.get(key, own) if column.name in group.texts else own
             name, known = columns.setdefault(key, (column.name, own))
             columns[key] = name, loosened.get(key) or common(known, own) or known
-    return [Column(name, kind.lower(), kind) for name, kind in columns.values()]
+    # A column without a value in any file: a text can hold what comes.
+    typed = [(name, "string" if kind == "void" else kind) for name, kind in columns.values()]
+    return [Column(name, kind.lower(), kind) for name, kind in typed]
 
 
 def _is_time(kind: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import random
@@ -1038,6 +1039,42 @@ def test_raw_rows_are_erased_too(project: Project, lake: Lake) -> None:
         assert sorted((one for one in after if one["code"] != "cid"), key=str) == of_others(
             before["clients_history"]
         )
+
+
+@pytest.mark.slow
+def test_the_writers_of_raw_tables_must_have_stopped(
+    project: Project,
+    lake: Lake,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they have not committed yet, Delta would remove, and to Iceberg it looks left behind."""
+    lake.create(RAW, COLUMNS, ROWS)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    capfd.readouterr()
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert typed(project, "stg_clients", "code=bob", "--raw") == 130
+    said = capfd.readouterr().out
+    assert f"crm.{RAW}: stop what writes to it until this has ended, as what is not" in said
+    assert f"Does nothing write to crm.{RAW} now? Erase these rows? Nobody can restore them" in said
+    assert len(lake.rows(f"select * from {SCHEMA}.{RAW}")) == len(ROWS)
+    if FORMAT == "iceberg":
+        files = f"select distinct input_file_name() as file from {SCHEMA}.{RAW} limit 1"
+        [held] = lake.rows(files)
+        file = Path(held["file"].removeprefix("file:"))
+        written = file.with_name("soon-to-be-committed.parquet")
+        shutil.copy(file, written)
+        assert typed(project, "stg_clients", "code=bob", "--raw", "--yes") == 1
+        said = capfd.readouterr().err
+        assert f"erase: crm.{RAW} has files that belong to no version" in said
+        assert "If a writer is at work, stop it: it may be about to commit them. Remove" in said
+        assert written.name in said
+        written.unlink()
+    assert typed(project, "stg_clients", "code=bob", "--raw", "--yes") == 0
+    assert f"crm.{RAW}: no file has rows of these keys" in capfd.readouterr().out
+    raw = lake.rows(f"select distinct code from {SCHEMA}.{RAW}")
+    assert {one["code"] for one in raw} == {"eve-at-first", "eve-now", "ada"}
 
 
 @pytest.mark.slow

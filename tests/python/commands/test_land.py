@@ -560,6 +560,50 @@ def test_numbers_in_json_that_are_strings_keep_their_digits(landings: Landings) 
         assert [row["mixed"] for row in rows] == [9007199254740992.0, 1.5]
 
 
+def test_a_parquet_file_without_a_value_says_nothing_about_the_type(landings: Landings) -> None:
+    """PyArrow writes such a column without a type, and Spark 3.5 takes it for whole numbers."""
+    folder = landings.folder / "clients"
+    nothing = {"is_vip": None, "code": None, "left_on": None, "credit": None}
+    landings.parquet("clients/1.parquet", [{"id": 1, **nothing}])
+    second = {"id": 2, "is_vip": True, "code": "12", "left_on": date(2026, 1, 31), "credit": None}
+    landings.parquet("clients/2.parquet", [second])
+    landings.land(folder, "--copy")
+    types = {"id": "bigint", "is_vip": "boolean", "code": "string", "left_on": "date"}
+    assert landings.types("raw.clients") == {**types, "credit": "string"}
+    assert landings.rows("raw.clients") == [{"id": 1, **nothing}, second]
+    # Later files, with a number in a column of texts, and without a value again.
+    third = {**second, "id": 3, "code": None, "is_vip": None}
+    landings.parquet("clients/3.parquet", [third])
+    landings.parquet("clients/4.parquet", [{"id": 4, "code": 7}])
+    landings.land(folder, "--copy")
+    fourth = {"id": 4, **nothing, "code": "7"}
+    assert landings.rows("raw.clients") == [{"id": 1, **nothing}, second, third, fourth]
+    # Nothing has shown yet that the credit is a text.
+    landings.parquet("clients/5.parquet", [{"id": 5, "credit": 2.5}])
+    said = landings.refused(folder, "--copy")
+    assert "1 value of credit (double) would change in raw.clients, where the column is" in said
+    assert "string, as it has no value yet; land these files as another table, or drop" in said
+    landings.lake.spark.sql("drop table raw.clients")
+    landings.land(folder, "--copy")
+    assert landings.types("raw.clients") == {**types, "credit": "double"}
+    fifth = {"id": 5, **nothing, "credit": 2.5}
+    assert landings.rows("raw.clients") == [{"id": 1, **nothing}, second, third, fourth, fifth]
+
+
+def test_a_json_file_without_a_value_says_nothing_about_the_type(landings: Landings) -> None:
+    """Spark takes it for text, and as texts its numbers would be others: 1.23456785E7."""
+    folder = landings.folder / "bills"
+    landings.file("bills/1.json", b'{"id": 1, "amount": null}\n')
+    landings.land(folder, "--copy")
+    landings.file("bills/2.json", b'{"id": 2, "amount": 12345678.5}\n')
+    said = landings.refused(folder, "--copy")
+    assert "1 value of amount (double) would change" in said
+    assert landings.rows("raw.bills") == [{"id": 1, "amount": None}]
+    landings.lake.spark.sql("drop table raw.bills")
+    landings.land(folder, "--copy")
+    assert [row["amount"] for row in landings.rows("raw.bills")] == [None, 12345678.5]
+
+
 @pytest.mark.slow
 def test_partitions_of_copied_files_keep_their_texts(landings: Landings) -> None:
     """Spark by itself takes 007 for 7, and 12e3 for a number."""

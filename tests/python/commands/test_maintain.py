@@ -145,3 +145,19 @@ def test_a_table_that_each_run_replaces_keeps_the_copies_of_a_day(
     if FORMAT == "iceberg":
         assert found == [(1, False), (2, False), (3, False), (1, True)]
     assert lake.rows(f"select * from {SCHEMA}.replaced") == [{"id": 1}]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
+def test_a_table_whose_files_must_not_be_deleted_keeps_all_copies(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """So are all tables of a Nessie catalog, whose other branches may need the files."""
+    project = make_project("upkeep_of_nothing")
+    kept = {"materialized": "table", "tblproperties": {"gc.enabled": "false"}}
+    hook = "{{ afterimage.expire_snapshots() }}"
+    project.model("never_deleted", "select 1 as id", **kept, post_hook=hook)
+    for days in (0, 2.1):
+        with set_ahead(timedelta(days=days)):
+            project.dbt("run")
+    assert copies(lake, "never_deleted") == 2

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing.files import File
-from dbt_afterimage.landing.stage import check_in_place, stage
+from dbt_afterimage.landing.stage import check_in_place, columns_without_a_type, stage
 
 CLOCK = pa.time64("us")
 
@@ -60,3 +60,11 @@ def test_times_of_day_beside_int96_cannot_be_copied(tmp_path: Path) -> None:
             read("parquet", [file])
         assert "1.parquet has times of day" in str(said.value)
         assert "load it with --copy" not in str(said.value)
+
+
+def test_columns_without_a_type(tmp_path: Path) -> None:
+    columns = {"id": [1], "vip": pa.nulls(1), "name": pa.array([None], pa.string())}
+    file = landed(tmp_path, columns)
+    (tmp_path / "copy").mkdir()
+    [group] = stage("parquet", [file], tmp_path / "copy")
+    assert columns_without_a_type(group) == {"vip"}
