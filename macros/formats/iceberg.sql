@@ -147,11 +147,11 @@ if(
 {%- endmacro -%}
 
 
-{#- Asking for snapshots that are twice as old takes less than expiring. Iceberg refuses to where `gc.enabled` is false. -#}
+{#- Asking for snapshots that are twice as old takes less than expiring. With `gc.enabled` false Iceberg refuses. -#}
 {%- macro _iceberg_expire_when_due(relation, retain_days) -%}
-    {%- set is_due = afterimage._table_properties(relation).get('gc.enabled') != 'false' and afterimage._value(
+    {%- set is_due = afterimage._value(
         'select count(*) from ' ~ relation ~ '.snapshots where committed_at < ' ~ afterimage._days_ago(2 * retain_days)
-    ) | int > 0 -%}
+    ) | int > 0 and afterimage._table_properties(relation).get('gc.enabled') != 'false' -%}
     {%- if is_due -%}
         {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
     {%- endif -%}
