@@ -13,10 +13,10 @@
     {%- if built_with and not own and made_by.get('position', 'none') != 'none' -%}
         {%- do exceptions.warn(
             'change_stream ' ~ model.name ~ ': ' ~ this ~ ' was built from ' ~ built_with | map(attribute='name') | join(', ')
-            ~ ', and `position` compares its rows with those of ' ~ whole ~ '. If that is the same table, or has other keys,'
-            ~ ' do nothing. If it has a topic that follows the earlier one, its offsets begin again, and its changes sort'
-            ~ ' before those that are known: read both through a view that numbers them, put that number first in `position`,'
-            ~ ' and run `dbt run --full-refresh --select ' ~ model.name ~ '+`.'
+            ~ ', and `position` compares its rows with those of ' ~ whole ~ '. If that is the same table, or has other'
+            ~ ' keys and all messages have their place in the log, do nothing. Else its offsets begin again, and its'
+            ~ ' changes sort before those that are known, or replace them: read both through a view that numbers them,'
+            ~ ' put that number first in `position`, and run `dbt run --full-refresh --select ' ~ model.name ~ '+`.'
         ) -%}
     {%- endif -%}
     {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}

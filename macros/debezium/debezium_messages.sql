@@ -68,6 +68,9 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
+    {%- if key is none -%}
+        {%- do afterimage._debezium_look_for_tombstones(intake.sides[0], landing.bytes) -%}
+    {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out);
         `usual`: the steps that read usual messages, if there may be many; the others are the arguments of these names. -#}
@@ -145,7 +148,9 @@ described as (
     },
     old_key='before_image is not null',
     known=dict(
-        afterimage._debezium_known(position, headers, names | reject('in', intake.added) | list, unique_key),
+        afterimage._debezium_known(
+            position, headers, names | reject('in', intake.added) | list, unique_key, intake.is_united
+        ),
         replaced=afterimage._debezium_replaced(intake, landing, names) if intake.kind == 'all'
     )
 ) }}

@@ -127,6 +127,26 @@ select /*+ broadcast */
 {%- endmacro -%}
 
 
+{#- Raises an error if several calls of a model read tombstones and have no `key`: nothing tells these apart, so that
+    each call would make a change of the same id. Notes how to look for those of this call. -#}
+{%- macro _debezium_look_for_tombstones(side, value) -%}
+    {%- set query = 'select 1 from ' ~ side.rows ~ ' where ' ~ value ~ ' is null and (' ~ (side.condition or 'true')
+        ~ ') limit 1' -%}
+    {%- set notes = afterimage._noted_intakes() -%}
+    {%- for other in notes if other.tombstones -%}
+        {%- if run_query(query).rows | length > 0 and run_query(other.tombstones).rows | length > 0 -%}
+            {%- do exceptions.raise_compiler_error(
+                'debezium_messages: nothing tells the tombstones of several raw tables apart. Give `key` in each call,'
+                ~ ' or unite the tables in a view, and read that. Got: ' ~ other.name ~ ', ' ~ side.name
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if notes -%}
+        {%- do config.model.config.meta['afterimage_intakes'][-1].update({'tombstones': query}) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- The reject reason of a message that waits for its schema; the schema's id follows. -#}
 {%- macro _debezium_no_schema() -%}
 'no schema has the id: '
@@ -162,8 +182,9 @@ limit 1
     - Its place, if it is sent again, also in another partition: behind the places of later changes it would undo them.
       Where changes share a place in the log, an id may go over to another one; so the row must be the same, or a half of
       a key change.
-    - A key change of which only one message is read again stays whole. -#}
-{%- macro _debezium_known(position, headers, columns, unique_key) -%}
+    - A key change of which only one message is read again stays whole.
+    A model that `is_united` stops where a message would replace one of another raw table. -#}
+{%- macro _debezium_known(position, headers, columns, unique_key, is_united) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return({}) }}
     {%- endif -%}
@@ -188,6 +209,19 @@ if(
         changes.change_seq
     )
         {%- endset -%}
+        {%- if is_united -%}
+            {#- A message without its place in the log is named by its offset alone; all other ids have a `-`. -#}
+            {%- set message = 'debezium_messages: a message would replace a change of another raw table in ' ~ this
+                ~ '. Both have the same `position`, and neither message has its place in the log. Give each table a'
+                ~ ' number in a view that unites them, put that number first in `position`, and run `dbt run'
+                ~ ' --full-refresh --select ' ~ model.name ~ '+`. Got: ' -%}
+            {%- set is_of_same_key = afterimage._same_columns(
+                'coalesce(known.`after`, known.`before`)', 'coalesce(changes.`after`, changes.`before`)', unique_key
+            ) -%}
+            {%- set change_seq = 'if(' ~ are_good ~ " and not contains(known.change_id, '-') and not ("
+                ~ is_of_same_key ~ '), raise_error(concat(' ~ afterimage._literal(message) ~ ', changes.change_id)), '
+                ~ change_seq ~ ')' -%}
+        {%- endif -%}
         {%- do kept.update({'change_seq': change_seq}) -%}
     {%- endif -%}
     {%- if headers -%}

@@ -89,7 +89,7 @@ named_struct(
     'is_envelope', {{ is_envelope }},
     'op', m_op,
     'kind', case
-        when m_op in ('r', 'c') and lower(m_source.snapshot) = 'incremental' then 'reload'
+        when m_op = 'r' and lower(m_source.snapshot) = 'incremental' then 'reload'
         -- A connector that stopped in an incremental snapshot marks every change as read by a snapshot, until the
         -- snapshot goes on. Old connectors for MySQL read rows as `c`, and named no server then.
         when m_op = 'r' or (m_op = 'c' and lower(m_source.snapshot) <> 'false' and m_source.server_id = '0') then 'load'

@@ -201,7 +201,25 @@ values (
     {%- do apply_grants(
         target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
     ) -%}
-    {%- do persist_docs(target_relation, model) -%}
+    {%- do persist_docs(target_relation, afterimage._model_with_new_comments(target_relation)) -%}
+{%- endmacro -%}
+
+
+{#- The model with those of its columns whose comment the table does not have: dbt writes all in each run, and Delta
+    commits each. -#}
+{%- macro _model_with_new_comments(relation) -%}
+    {%- if not config.persist_column_docs() or not model.columns -%}
+        {{ return(model) }}
+    {%- endif -%}
+    {%- set stored = {} -%}
+    {%- for column in run_query('describe table ' ~ relation).rows -%}
+        {%- do stored.setdefault(column['col_name'] | lower, column['comment'] or '') -%}
+    {%- endfor -%}
+    {%- set columns = {} -%}
+    {%- for name, column in model.columns.items() if stored.get(name | lower) != column.description -%}
+        {%- do columns.update({name: column}) -%}
+    {%- endfor -%}
+    {{ return(dict(model, columns=columns)) }}
 {%- endmacro -%}
 
 

@@ -476,6 +476,7 @@ def debezium_messages(question: Question) -> Plan:
     guessed: list[str] = []
     updates = 0
     in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
+    shows_transactions = False
     # A model that takes all flattened rows for those of one table stays: they may be its shards.
     parts: set[str] = set()
     asked = question.table or question.written_table or question.listed
@@ -507,6 +508,11 @@ def debezium_messages(question: Question) -> Plan:
         shows_deletes = shows_deletes or "__deleted" in row
         shows_operations = shows_operations or "__op" in row
         shows_snapshots = shows_snapshots or bool({"__source_snapshot", "__snapshot"} & {*row})
+        shows_transactions = shows_transactions or any(
+            f"__{prefix}{field}" in row
+            for prefix in ("source_", "")
+            for field in ("txId", "gtid", "commit_lsn")
+        )
         declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
         wide.update({f["field"]: _too_wide(f) for f in schema if "field" in f})
         if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
@@ -589,6 +595,12 @@ def debezium_messages(question: Question) -> Plan:
         plan.notes.append(
             "flattened rows: they do not have source.snapshot. Add it to add.fields before you take"
             " an incremental snapshot: its rows look like those of a full load without it."
+        )
+    if flattened and not shows_transactions:
+        plan.notes.append(
+            "flattened rows: they do not name their transaction. Add source.txId to add.fields"
+            " (MySQL and MariaDB: source.gtid; SQL Server: source.commit_lsn). Without it a row may"
+            " be lost where rows take each other's keys in one statement."
         )
     plan.notes += filter(None, wide.values())
     if not declared:

@@ -1473,6 +1473,37 @@ def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> Non
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("delta")
+@pytest.mark.slow
+def test_a_run_writes_comments_of_columns_that_are_new_alone(runs: Runs, lake: Lake) -> None:
+    """Delta commits each of them, and its tables are compacted by the number of commits."""
+    file = "models/stg_stream.yml"
+
+    def describe(**descriptions: str) -> None:
+        columns = [{"name": name, "description": said} for name, said in descriptions.items()]
+        models = [{"name": "stg_stream", "columns": columns}]
+        runs.project.file(file, json.dumps({"version": 2, "models": models}))
+
+    def comments() -> dict[str, str]:
+        found = lake.rows(f"describe table {TABLE}")
+        return {row["col_name"]: row["comment"] for row in found if row["comment"]}
+
+    model(runs.project, f"{STREAM}, persist_docs={{'columns': true}}")
+    said = {"change_id": "the change's name", "Operation": "load, insert, …", "changed_at": ""}
+    describe(**said)
+    runs.run()
+    expected = {"change_id": "the change's name", "operation": "load, insert, …"}
+    assert comments() == expected
+    before = len(lake.rows(f"describe history {TABLE}"))
+    runs.assert_nothing_new()
+    assert len(lake.rows(f"describe history {TABLE}")) == before
+    describe(**said | {"change_id": ""})
+    runs.run()
+    assert len(lake.rows(f"describe history {TABLE}")) == before + 1
+    assert comments() == {"operation": "load, insert, …"}
+    (runs.project.folder / file).unlink()
+
+
 @pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_run_compacts_after_the_first_snapshots_have_expired(runs: Runs, lake: Lake) -> None:

@@ -381,6 +381,87 @@ def test_a_topic_of_another_name_needs_a_number(project: Project, lake: Lake) ->
     assert lake.contents("things_history") == before
 
 
+def unite(project: Project, *calls: str) -> None:
+    """Let the model read several raw tables; a call is a table and further arguments."""
+    parts = []
+    for call in calls:
+        table, _, arguments = call.partition(",")
+        macro = f"debezium_messages({relation(table)}, unique_key=['id'], columns={COLUMNS}"
+        parts.append(f"select * from ({{{{ {macro},{arguments}) }}}})")
+    project.model("stg_things", " union all ".join(parts), materialized="change_stream")
+
+
+def flattened(offset: int, key: int, note: str) -> Row:
+    """Return a row that does not have its place in the log."""
+    return landed(offset, {**thing(key, note), "__op": "u", "__source_ts_ms": AT}, key=key)
+
+
+@pytest.mark.minutes
+def test_a_row_without_its_place_does_not_replace_that_of_another_topic(
+    project: Project, lake: Lake
+) -> None:
+    """Two shards have no key in common, but the same offsets, by which such rows are named."""
+    position = "key='key', position=['partition', 'offset']"
+    calls = [f"{table}, {position}" for table in ("eu_things", "us_things")]
+    unite(project, *calls)
+    run = ("run", "--select", "stg_things")
+    lake.create("eu_things", LANDING, [flattened(17, 1, "paid")])
+    lake.create("us_things", LANDING, [flattened(16, 7, "new"), flattened(20, 8, "sent")])
+    project.dbt(*run, "--full-refresh")
+    # The same row again, as in a table made anew, and one at an offset of its own.
+    lake.create("eu_things", LANDING, [flattened(17, 1, "paid"), flattened(18, 2, "paid")])
+    project.dbt(*run)
+    before = lake.contents("stg_things")
+    assert len(before["stg_things"]) == 4
+    lake.append("us_things", LANDING, [flattened(17, 7, "paid")])
+    said = r"neither message has its place in the log.* Got: 0+17\b"
+    with pytest.raises(DbtError, match=said):
+        project.dbt(*run)
+    # As does a table that takes the place of both.
+    unite(project, calls[1].replace("us_things", "new_things"))
+    lake.create("new_things", LANDING, [flattened(18, 7, "paid")])
+    with pytest.raises(DbtError, match=r"neither message has its place in the log.* Got: 0+18\b"):
+        project.dbt(*run)
+    assert lake.contents("stg_things") == before
+
+
+@pytest.mark.minutes
+def test_tombstones_of_two_calls_need_a_key(project: Project, lake: Lake) -> None:
+    """Without it nothing tells them apart: all of them would be one change, of both calls."""
+    run = ("run", "--select", "stg_things")
+
+    def deleted(place: int, key: int) -> list[Row]:
+        return [
+            landed(place, envelope("d", place, thing(key, "a"), None), key=key),
+            landed(place + 1, None, key=key),
+        ]
+
+    lake.create("eu_things", LANDING, deleted(10, 1))
+    lake.create("us_things", LANDING, deleted(20, 7)[:1])
+    unite(project, "eu_things", "us_things")
+    # Only one of the connectors writes tombstones.
+    project.dbt(*run, "--full-refresh")
+    lake.append("eu_things", LANDING, deleted(30, 2))
+    project.dbt(*run)
+    before = lake.contents("stg_things")
+    tombstones = [row["source_rows"] for row in before["stg_things"] if row["reject_reason"]]
+    assert tombstones == [2]
+    lake.append("us_things", LANDING, deleted(40, 8))
+    lake.append("eu_things", LANDING, deleted(50, 3))
+    for arguments in ((), ("--full-refresh",)):
+        with pytest.raises(DbtError, match=r"Give `key` .*Got: \S+eu_things, \S+us_things"):
+            project.dbt(*run, *arguments)
+    assert lake.contents("stg_things") == before
+    unite(project, "eu_things, key='key'", "us_things, key='key'")
+    for key in (4, 5):
+        project.dbt(*run)
+        lake.append("eu_things", LANDING, deleted(50 + 10 * key, key))
+        lake.append("us_things", LANDING, deleted(55 + 10 * key, 10 + key))
+    project.dbt(*run, "--full-refresh")
+    found = lake.contents("stg_things")["stg_things"]
+    assert [row["source_rows"] for row in found if row["reject_reason"]] == [1] * 8
+
+
 @pytest.mark.minutes
 def test_a_key_change_of_two_topics_counts_once_where_a_view_ends_the_old_one(
     project: Project, lake: Lake

@@ -1720,6 +1720,16 @@ def test_flattened_rows_of_one_table_are_the_models() -> None:
         plan_of_debezium([van, truck], **written)
 
 
+@pytest.mark.parametrize("field", ["__source_txId", "__gtid", "__source_commit_lsn"])
+def test_flattened_rows_without_their_transaction_have_a_note(field: str) -> None:
+    """Only the transaction tells which row left a key, where rows take each other's keys."""
+    said = "flattened rows: they do not name their transaction."
+    assert said in " ".join(plan_of_debezium([flat("public.vans", id=1)]).notes)
+    # The connector writes NULL for a field that its database does not fill.
+    told = flat("public.vans", id=1, **{field: None})
+    assert said not in " ".join(plan_of_debezium([told]).notes)
+
+
 @pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])
 def test_a_column_of_debezium_is_found_behind_many_messages(form: str) -> None:
     """Staging has warned of it. `lsn` is in each message, but not in each row."""
