@@ -127,7 +127,7 @@ select /*+ broadcast */
 {%- endmacro -%}
 
 
-{#- Raises an error if several calls of a model read tombstones and have no `key`: nothing tells these apart, so that
+{#- Raises an error if several calls of a model read tombstones and have no `key`: these look the same, so that
     each call would make a change of the same id. Notes how to look for those of this call. -#}
 {%- macro _debezium_look_for_tombstones(side, value) -%}
     {%- set query = 'select 1 from ' ~ side.rows ~ ' where ' ~ value ~ ' is null and (' ~ (side.condition or 'true')
@@ -136,7 +136,7 @@ select /*+ broadcast */
     {%- for other in notes if other.tombstones -%}
         {%- if run_query(query).rows | length > 0 and run_query(other.tombstones).rows | length > 0 -%}
             {%- do exceptions.raise_compiler_error(
-                'debezium_messages: nothing tells the tombstones of several raw tables apart. Give `key` in each call,'
+                'debezium_messages: without `key` the tombstones of several raw tables are the same. Give `key` in each call,'
                 ~ ' or unite the tables in a view, and read that. Got: ' ~ other.name ~ ', ' ~ side.name
             ) -%}
         {%- endif -%}
