@@ -222,6 +222,7 @@ class AnyDialect(Tables):
     @rule(data=st.data(), numbers=st.sets(st.integers(1, 22), min_size=1, max_size=4))
     def land_meanwhile(self, data: st.DataObject, numbers: set[int]) -> None:
         """Land rows at some moments of a run: this run or the next one takes them in."""
+        self.land_up_to(6, data)
         with ExitStack() as moments:
             for number in numbers:
                 land = partial(self.add, *self.some_rows(6, data))

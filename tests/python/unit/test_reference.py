@@ -196,7 +196,7 @@ def deletes_version_adds_only_deleted_versions(stream: Stream, chosen: Options) 
 
 def adjacent_versions_differ_in_a_tracked_column(stream: Stream, chosen: Options) -> None:
     asked: Any = chosen | {"deletes": "close", "ignore_columns": None, "overwrite_columns": None}
-    tracked = chosen["track_columns"] or stream.columns
+    tracked = stream.columns if chosen["track_columns"] is None else chosen["track_columns"]
     for versions in by_key(stream, of(stream, **asked)).values():
         for row, following in pairwise(versions):
             if row["closed_by"] == "update":
