@@ -295,6 +295,10 @@ def test_regions_that_share_keys_are_kept_apart_as_documented(unbuilt: Project, 
         unbuilt.dbt("test", "--select", "regions_share_no_key")
     lake.create("stg_us", columns, [change(1, "insert", (9, "Ben", "Rome"))])
     unbuilt.dbt("test", "--select", "regions_share_no_key")
+    # The load of this row is missing.
+    lake.append("stg_us", columns, [change(2, "delete", (1, None, None), 1)])
+    with pytest.raises(DbtError, match="regions_share_no_key: Got 1 result"):
+        unbuilt.dbt("test", "--select", "regions_share_no_key")
 
 
 @pytest.mark.slow
