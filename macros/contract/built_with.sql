@@ -35,6 +35,20 @@
 {%- endmacro -%}
 
 
+{#- Raises an error if the model has called the macro for the same raw table before. Messages do not bear that: a stored
+    row does not say of which source table it is, and one that a call rejects, as it is of the other's table or of none,
+    would have the change_id that it has there. -#}
+{%- macro _check_called_once(macro_name, relation, table) -%}
+    {%- for other in afterimage._noted_intakes() if other.macro == macro_name
+        and other.raw_table == afterimage._stored_relation(relation) | string -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ': ' ~ model.name ~ ' reads ' ~ other.raw_table ~ ' twice. Write a model for each source table,'
+            ~ ' with its `table`, and unite these in the history. Got: ' ~ other.made_by.table ~ ' and ' ~ table
+        ) -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
 {#- The entries of `built_with` that are about this call. A model may read several source tables from one raw table,
     each in a call of its own: the first of `made_by` tells them apart. If none has its value, all of the raw table count. -#}
 {%- macro _own_entries(relation, made_by, built_with) -%}

@@ -31,6 +31,7 @@
     {%- if afterimage._needs_placeholder([relation, schemas]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
+    {%- do afterimage._check_called_once(macro_name, relation, table) -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns, table=table) -%}
     {%- set group = afterimage._debezium_group(

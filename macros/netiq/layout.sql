@@ -132,7 +132,7 @@
         {%- do afterimage._check_choice(macro_name, 'column_names', name, standard) -%}
         {%- do afterimage._check_text(macro_name, 'column_names', given) -%}
     {%- endfor -%}
-    {%- set log = {} -%}
+    {%- set log, missing = {}, [] -%}
     {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
     {%- set known = dict(zip(standard, standard), **column_names).values() | map('lower') | list -%}
     {%- set further = found | map('lower') | reject('in', known) | list -%}
@@ -147,7 +147,16 @@
                 ~ " view that adds it. Got: " ~ found
             ) -%}
         {%- endif -%}
+        {%- do missing.append(name) if is_missing -%}
         {%- do log.update({name: 'cast(null as string)' if is_missing else afterimage._quote(landed_name)}) -%}
     {%- endfor -%}
+    {%- if missing and flags.WHICH in ['run', 'build'] and model.resource_type != 'unit_test' -%}
+        {%- do exceptions.warn(
+            macro_name ~ ' ' ~ model.name ~ ': ' ~ relation ~ ' lacks columns that count as NULL in each event: '
+            ~ missing | join(', ') ~ '. Without `perpetrator`, `driver_user` excludes no event; without `column_name`,'
+            ~ ' logged fields are rejected; without `new_value`, their values are NULL. If the log of the database has'
+            ~ ' NULL there in every row, do nothing. Else land these columns, too.'
+        ) -%}
+    {%- endif -%}
     {{ return(log) }}
 {%- endmacro -%}

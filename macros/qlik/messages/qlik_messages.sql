@@ -19,7 +19,7 @@
     {%- if landing is none or afterimage._needs_placeholder([metadata]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- do afterimage._qlik_check_called_once(relation, table) -%}
+    {%- do afterimage._check_called_once('qlik_messages', relation, table) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
     {%- set new_shape = afterimage._check_drift(
@@ -128,20 +128,6 @@ with
 {% if held_back and not landing.unites and not intake.is_united %}
 {{ afterimage._qlik_released(intake, landing, layout, hold_back_hours, further_columns) }}
 {% endif %}
-{%- endmacro -%}
-
-
-{#- Raises an error if the model has called the macro for the same raw table before. A stored row does not say of which
-    source table it is, so the changes of one would move the loads of the other; and a message that does not name its
-    table, or waits for the schema that does, would be two rows of one change_id. -#}
-{%- macro _qlik_check_called_once(relation, table) -%}
-    {%- for other in afterimage._noted_intakes() if other.macro == 'qlik_messages'
-        and other.raw_table == afterimage._stored_relation(relation) | string -%}
-        {%- do exceptions.raise_compiler_error(
-            'qlik_messages: ' ~ model.name ~ ' reads ' ~ other.raw_table ~ ' twice. Write a model for each source table,'
-            ~ ' with its `table`, and unite these in the history. Got: ' ~ other.made_by.table ~ ' and ' ~ table
-        ) -%}
-    {%- endfor -%}
 {%- endmacro -%}
 
 

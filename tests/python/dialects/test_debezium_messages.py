@@ -463,6 +463,38 @@ def test_tombstones_of_two_calls_need_a_key(project: Project, lake: Lake) -> Non
 
 
 @pytest.mark.minutes
+def test_two_tables_of_a_topic_need_a_model_each(project: Project, lake: Lake) -> None:
+    """A call rejects the other table's messages, by the change_id that these have there."""
+
+    def of_table(table: str, operation: str, place: int, note: str) -> Row:
+        told = envelope(operation, place, None, thing(1, note))
+        return landed(place, {**told, "source": {**told["source"], "db": "shop", "table": table}})
+
+    calls = [f"both_tables, table='shop.{table}'" for table in ("east", "WEST")]
+    loads = [of_table("east", "r", 1, "a"), of_table("west", "r", 2, "x")]
+    lake.create("both_tables", LANDING, loads)
+    unite(project, *calls)
+    run = ("run", "--full-refresh", "--select")
+    said = r"both_tables twice.*a model for each.*Got: shop\.east and shop\.WEST"
+    with pytest.raises(DbtError, match=f"(?s){said}"):
+        project.dbt(*run, "stg_things")
+    lake.append("both_tables", LANDING, [of_table("west", "u", 10, "y")])
+    found = {}
+    for call in calls:
+        unite(project, call)
+        project.dbt(*run, "stg_things")
+        rows = lake.rows(f"select * from {SCHEMA}.stg_things order by change_seq, change_id")
+        found[call] = [
+            (row["change_id"], row["after"]["note"], row["reject_reason"]) for row in rows
+        ]
+    east, west = found.values()
+    good = [[note for _, note, reason in rows if reason is None] for rows in (east, west)]
+    assert good == [["a"], ["x", "y"]]
+    assert east[0][0] == west[0][0]
+    assert east[-1] == (west[-1][0], "y", "of another table: shop.west")
+
+
+@pytest.mark.minutes
 def test_a_key_change_of_two_topics_counts_once_where_a_view_ends_the_old_one(
     project: Project, lake: Lake
 ) -> None:

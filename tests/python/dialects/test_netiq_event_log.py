@@ -30,6 +30,8 @@ LOG = {
     "new_value": "string",
 }
 NOON = datetime(2026, 1, 1, 12)
+# A warning of ours ends the run.
+STRICT = ("--warn-error-options", '{"error": ["JinjaLogWarning"]}')
 WARNING = "query-back: the values may be newer than the event"
 
 
@@ -348,6 +350,22 @@ def test_a_log_may_lack_columns_that_no_event_fills(project: Project, lake: Lake
     for row in [*whole, *short]:
         del row["ingested_at"]
     assert short == whole
+
+
+@pytest.mark.slow
+def test_a_run_names_the_columns_that_a_log_lacks(project: Project, lake: Lake) -> None:
+    """They may have been forgotten where the log was landed."""
+    run = (*STRICT, "run", "--full-refresh", "--select", "stg_log")
+    columns = column_list(idu="int", fname="string")
+    project.stream("stg_log", event_log("cut_log", columns, driver_user="'IDM'"))
+    lake.create("cut_log", LOG, [event(1, 4, 1)])
+    project.dbt(*run)
+    missing = {"perpetrator", "old_value"}
+    short = {name: LOG[name] for name in LOG if name not in missing}
+    lake.create("cut_log", short, [event(1, 4, 1)])
+    said = r"cut_log lacks .*: perpetrator, old_value\. .* `driver_user` excludes no event"
+    with pytest.raises(DbtError, match=f"(?s){said}"):
+        project.dbt(*run)
 
 
 def test_an_event_that_gives_its_row_another_key_is_rejected(project: Project, lake: Lake) -> None:
