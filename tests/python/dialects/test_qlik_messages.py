@@ -1817,7 +1817,7 @@ def test_masks_of_bytes_are_read_in_the_order_that_fits_the_columns(
         (10, "high", updated, fewer),
         (10, "low", updated, None),
         (10, "low without columnMask", updated, None),
-        (10, "json", updated, names),
+        (10, "json", updated, None),
         # Both orders fit the columns, and one of them the key.
         (10, "low", ["C2"], ["ID", "C2"]),
         (10, "high", ["C2"], ["ID", "C2"]),
