@@ -42,15 +42,33 @@
 {%- endmacro -%}
 
 
-{#- Whether a mask of bytes, as hex digits, has no bit past the `last` column if its first byte is the highest one, and
-    has some if it is the lowest one. -#}
-{%- macro _mask_is_high_first(digits, last) -%}
+{#- Whether the first byte of a mask of bytes, as hex digits, must be the highest one: so it has no bit past the `last`
+    column, and if it were the lowest one, the mask would have some, or not the bit of a key column. `keys` are the
+    ordinals of these, which each change has. -#}
+{%- macro _mask_is_high_first(digits, last, keys) -%}
     {%- set numeral = "trim(leading '0' from " ~ digits ~ ')' -%}
     {%- set size = "(length(trim(trailing '0' from " ~ digits ~ ')) + 1) div 2' -%}
     {%- set high_first = '4 * length(' ~ numeral ~ ') - 4 + length(conv(left(' ~ numeral ~ ', 1), 16, 2))' -%}
     {%- set last_byte = 'substr(' ~ digits ~ ', 2 * (' ~ size ~ ') - 1, 2)' -%}
     {%- set low_first = '8 * (' ~ size ~ ') - 8 + length(conv(' ~ last_byte ~ ', 16, 2))' -%}
-    {{ return('coalesce(' ~ high_first ~ ' <= ' ~ last ~ ' and ' ~ low_first ~ ' > ' ~ last ~ ', false)') }}
+    {%- set reasons = [low_first ~ ' > ' ~ last] -%}
+    {%- for key in keys -%}
+        {%- set high_digit = 'substr(' ~ digits ~ ', -((' ~ key ~ ' + 3) div 4), 1)' -%}
+        {%- set low_place = '2 * ((' ~ key ~ ' + 7) div 8) - ((' ~ key ~ ' - 1) % 8) div 4' -%}
+        {%- set low_digit = 'substr(' ~ digits ~ ', ' ~ low_place ~ ', 1)' -%}
+        {%- do reasons.append(
+            afterimage._digit_has_bit(high_digit, key) ~ ' and not ' ~ afterimage._digit_has_bit(low_digit, key)
+        ) -%}
+    {%- endfor -%}
+    {{ return('coalesce(' ~ high_first ~ ' <= ' ~ last ~ ' and (' ~ reasons | join(' or ') ~ '), false)') }}
+{%- endmacro -%}
+
+
+{#- Whether a hex digit of a mask has the bit of an ordinal. -#}
+{%- macro _digit_has_bit(digit, ordinal) -%}
+    {{ return(
+        'coalesce(cast(conv(' ~ digit ~ ', 16, 10) as int) & shiftleft(1, (' ~ ordinal ~ ' - 1) % 4) <> 0, false)'
+    ) }}
 {%- endmacro -%}
 
 
@@ -81,10 +99,8 @@
 
 {#- The ordinals of all bits of a mask's digits, from 1. -#}
 {%- macro _mask_ordinals(digits) -%}
-    {{ return(
-        'filter(sequence(1, 4 * length(' ~ digits ~ ') + 1), k -> coalesce(cast(conv(substr(' ~ digits
-        ~ ', -((k + 3) div 4), 1), 16, 10) as int) & shiftleft(1, (k - 1) % 4) <> 0, false))'
-    ) }}
+    {%- set has_bit = afterimage._digit_has_bit('substr(' ~ digits ~ ', -((k + 3) div 4), 1)', 'k') -%}
+    {{ return('filter(sequence(1, 4 * length(' ~ digits ~ ') + 1), k -> ' ~ has_bit ~ ')') }}
 {%- endmacro -%}
 
 

@@ -131,10 +131,10 @@ images as (
     {%- set position = columns.index(column) -%}
     {%- set has_bit = afterimage._mask_has_bit(mask ~ '_bits', position) -%}
     {%- set ordinal = 'ordinals[' ~ afterimage._literal(column.name) ~ ']' -%}
-    {%- set digit = 'conv(substr(' ~ mask ~ '_digits, -((' ~ ordinal ~ ' + 3) div 4), 1), 16, 10)' -%}
+    {%- set digit = 'substr(' ~ mask ~ '_digits, -((' ~ ordinal ~ ' + 3) div 4), 1)' -%}
     {{ return(
-        'if(is_as_declared, ' ~ has_bit ~ ', if(' ~ mask ~ '_digits is null, null, coalesce(cast(' ~ digit
-        ~ ' as int) & shiftleft(1, (' ~ ordinal ~ ' - 1) % 4) <> 0, false)))'
+        'if(is_as_declared, ' ~ has_bit ~ ', if(' ~ mask ~ '_digits is null, null, '
+        ~ afterimage._digit_has_bit(digit, ordinal) ~ '))'
     ) }}
 {%- endmacro -%}
 

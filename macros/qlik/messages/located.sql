@@ -78,14 +78,18 @@ located as (
 
 
 {#- A mask of a message as a hex numeral; NULL if it is empty. In Avro it may be bytes, and no page says which comes
-    first: the order counts in which `columnMask` has no bit past the last column. If both orders fit, or without that
-    mask, the lowest byte comes first, as in a change table. -#}
+    first: the order counts in which `columnMask` has no bit past the last column and has the key's bits. If both orders
+    fit, or without that mask, the lowest byte comes first, as in a change table. -#}
 {%- macro _qlik_mask(header, layout) -%}
     {%- set mask = 'body.headers.' ~ header -%}
     {%- if not layout.has_avro -%}
         {{ return('nullif(trim(' ~ mask ~ "), '')") }}
     {%- endif -%}
-    {%- set is_high_first = afterimage._mask_is_high_first('body.headers.columnMask', 'last_ordinal') -%}
+    {%- set keys = [] -%}
+    {%- for name in layout.unique_key -%}
+        {%- do keys.append('message_schemas.ordinals[' ~ afterimage._literal(name) ~ ']') -%}
+    {%- endfor -%}
+    {%- set is_high_first = afterimage._mask_is_high_first('body.headers.columnMask', 'last_ordinal', keys) -%}
     {{ return(
         'nullif(if(opened_messages.is_avro and has_masks_of_bytes and length(' ~ mask ~ ') <= 16384'
         ~ ' and not ' ~ is_high_first ~ ', ' ~ afterimage._turned_bytes(mask, layout.names | length)

@@ -177,7 +177,7 @@ message_schemas as (
         max(table_version) as table_version,
         max(published_at) as published_at,
         max(data_schema) as data_schema,
-        max(data_schema) rlike '"columnMask"[^}]*"bytes"' as has_masks_of_bytes,
+        max(data_schema) rlike '"(changeMask|columnMask)"[^}]*"bytes"' as has_masks_of_bytes,
         max(ordinal) as last_ordinal,
         map_from_entries(collect_set(struct(column_name, ordinal))) as ordinals,
         collect_set(ordinal) as all_ordinals,

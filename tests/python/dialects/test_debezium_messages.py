@@ -1079,6 +1079,7 @@ def test_schemas_may_be_given_later(project: Project, lake: Lake) -> None:
     assert [row for row in taken_away if row["reject_reason"] is None] == [
         row for row in in_runs if row["reject_reason"] is None
     ]
+    assert [row for row in at_first if row not in taken_away] == []
 
 
 # --- whatever the bytes are ---------------------------------------------------------------------

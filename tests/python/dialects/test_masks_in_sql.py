@@ -100,7 +100,7 @@ def test_a_mask_of_a_message_is_read_as_by_the_function(
 
 
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 61])
-def test_bytes_are_high_first_where_the_columns_fit_no_other_order(
+def test_bytes_are_high_first_where_no_other_order_fits(
     masked: Project, lake: Lake, width: int
 ) -> None:
     source = random.Random(int(os.environ.get("AFTERIMAGE_SEED", "54")) + width)
@@ -110,18 +110,27 @@ def test_bytes_are_high_first_where_the_columns_fit_no_other_order(
         size = source.randrange(width // 8 + 3)
         bits = source.getrandbits(8 * size) & source.getrandbits(8 * size)
         masks.append(bits.to_bytes(size, source.choice(["big", "little"])))
-    rows = [{"digits": one.hex().upper(), "last": width} for one in masks]
-    kinds = {"digits": "string", "last": "int"}
+    rows = [
+        {"digits": one.hex().upper(), "last": width}
+        | {key: source.randrange(1, width + 1) for key in ("key_1", "key_2")}
+        for one in masks
+    ]
+    kinds = {"digits": "string", "last": "int", "key_1": "int", "key_2": "int"}
     lake.frame(kinds, rows).coalesce(1).createOrReplaceTempView("masks_of_bytes")
-    is_high_first = masked.sql("afterimage._mask_is_high_first('digits', 'last')")
+    is_high_first = masked.sql(
+        "afterimage._mask_is_high_first('digits', 'last', ['key_1', 'key_2'])"
+    )
     found = lake.rows(f"select {is_high_first} as found from masks_of_bytes")
 
-    def highest(mask: bytes, encoding: str) -> int:
-        return max(decode_change_mask(mask.hex(), 0, encoding) or [0])
-
-    assert [row["found"] for row in found] == [
-        highest(one, "hex") <= width < highest(one, "hex_bytes") for one in masks
-    ]
+    expected = []
+    for row in rows:
+        high, low = (
+            set(decode_change_mask(row["digits"], 0, encoding) or [])
+            for encoding in ("hex", "hex_bytes")
+        )
+        fits_low = max(low, default=0) <= width and not {row["key_1"], row["key_2"]} & (high - low)
+        expected.append(max(high, default=0) <= width and not fits_low)
+    assert [row["found"] for row in found] == expected
 
 
 @pytest.mark.parametrize("header_columns", [0, 1, 7, 61])

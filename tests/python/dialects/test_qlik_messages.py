@@ -1816,6 +1816,12 @@ def test_masks_of_bytes_are_read_in_the_order_that_fits_the_columns(
         (10, "low", updated, fewer),
         (10, "high", updated, fewer),
         (10, "low", updated, None),
+        (10, "low without columnMask", updated, None),
+        (10, "json", updated, None),
+        # Both orders fit the columns, and one of them the key.
+        (10, "low", ["C2"], ["ID", "C2"]),
+        (10, "high", ["C2"], ["ID", "C2"]),
+        (10, "high", deleted, ["ID"]),
         (9, "low", updated, names[:9]),
         (9, "high", updated, names[:9]),
         (8, "low", updated, names[:8]),
@@ -1829,32 +1835,42 @@ def test_masks_of_bytes_are_read_in_the_order_that_fits_the_columns(
     ]
 
     def masked(flagged: list[str] | None, order: str, of_table: list[str]) -> str | bytes | None:
-        if flagged is None or order == "text":
+        if flagged is None or order in ("text", "json"):
             return None if flagged is None else mask(flagged, of_table)
         high_first = bytes.fromhex(mask(flagged, of_table))
         low_first = high_first[::-1]
-        return {"high": high_first, "low": low_first, "trimmed": low_first.rstrip(b"\0")}[order]
+        orders = {"high": high_first, "trimmed": low_first.rstrip(b"\0")}
+        return orders.get(order, low_first)
 
     messages: list[Row] = []
     schemas: dict[str, Row] = {}
     for place, (width, order, changed, present) in enumerate(sent, start=1):
         of_table, kind = names[:width], "string" if order == "text" else "bytes"
-        schema_id = f"{kind}-{width}"
-        schemas[schema_id] = metadata("avro", schema_id, "WIDE", width, columns[:width], masks=kind)
+        lacks = ["columnMask"] if order == "low without columnMask" else []
+        schema = data_schema(columns[:width], masks=kind, lacks=lacks)
+        schema_id = "-".join([kind, str(width), *lacks])
+        schemas[schema_id] = metadata(
+            "avro", schema_id, "WIDE", width, columns[:width], schema=schema
+        )
         head = headers(
             "DELETE" if changed == deleted else "UPDATE",
             changeSequence=f"2024010112{place:025d}",
             timestamp="2024-01-01T12:00:00",
             changeMask=masked(changed, order, of_table),
             columnMask=masked(present, order, of_table),
+            externalSchemaId=schema_id if order == "json" else None,
         )
         captured = [name for name in present or of_table if name != "C5"]
         after = dict.fromkeys(of_table) | dict.fromkeys(captured, "new") | {"ID": place}
         before = dict.fromkeys(of_table, "old") | {"ID": place}
         data = None if changed == deleted else after
         body = {"data": data, "beforeData": before, "headers": head}
-        schema = data_schema(columns[:width], masks=kind)
-        messages.append({"value": avro_message("DT", schema, body, schema_id)})
+        value = (
+            json_message("DT", body).encode()
+            if order == "json"
+            else avro_message("DT", schema, body, schema_id)
+        )
+        messages.append({"value": value})
     lake.create("masks_of_bytes", landing("avro"), messages)
     lake.create("masks_of_bytes_metadata", landing("avro"), list(schemas.values()))
     types = column_list(**({"ID": "int"} | dict.fromkeys(names[1:], "string")))
@@ -1868,9 +1884,9 @@ def test_masks_of_bytes_are_read_in_the_order_that_fits_the_columns(
     assert [(row["reject_reason"], row["warnings"]) for row in rows] == [(None, None)] * len(sent)
     told = [row for row in rows if row["operation"] == "update"]
     assert [(row["changed_columns"], row["absent_columns"]) for row in told] == [
-        (updated, [name for name in names if name not in (present or names)] or None)
+        (changed, [name for name in names if name not in (present or names)] or None)
         for _, _, changed, present in sent
-        if changed == updated
+        if changed != deleted
     ]
 
 

@@ -64,11 +64,15 @@ def column(name: str, kind: str, precision: int = 0, scale: int = 0, key: int = 
 
 
 def data_schema(
-    columns: Sequence[Column], required: Sequence[str] = (), masks: str = "string"
+    columns: Sequence[Column],
+    required: Sequence[str] = (),
+    masks: str = "string",
+    lacks: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the Avro schema of a table's data messages; some headers may be texts without NULL.
 
-    The masks may be texts, as in JSON, or `bytes`, as in public copies of Qlik's own schema.
+    The masks may be texts, as in JSON, or `bytes`, as in public copies of Qlik's own schema. It
+    may lack some headers.
     """
     types = {"changeMask": ["null", masks], "columnMask": ["null", masks]}
     fields = []
@@ -104,6 +108,7 @@ def data_schema(
                                 else types.get(name, _NULLABLE),
                             }
                             for name in TEXT_HEADERS
+                            if name not in lacks
                         ),
                         {"name": "transactionEventCounter", "type": ["null", "long"]},
                         {"name": "transactionLastEvent", "type": ["null", "boolean"]},
@@ -216,7 +221,7 @@ def metadata(
     version: int,
     columns: Sequence[Column],
     day: int | None = None,
-    masks: str = "string",
+    schema: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return a landed metadata message, in the form `json` or `avro`, of a day of January."""
     body = {
@@ -236,7 +241,7 @@ def metadata(
                 for place, described in enumerate(columns, start=1)
             }
         },
-        "dataSchema": json.dumps(data_schema(columns, masks=masks)),
+        "dataSchema": json.dumps(schema or data_schema(columns)),
     }
     if form == "json":
         return {"value": json_message("MD", body)}
