@@ -565,22 +565,31 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """Return the change of each file, by all tables of the list.
 
-    The models of a table that has left the list stay with their properties, and so do the sources
-    that they and the user's own files read. So do the properties of models that stay as they are.
+    All models that are not written keep their properties, whatever they have become and be it that
+    another target builds them. So do the sources that they and the user's own files read.
     """
     texts = [made.texts for _, made in outcome.drafts]
     drawn = {path for one in texts for path in (*one.models, *one.blocks)}
     # A file that somebody has edited is not written again.
     written = {path for path in drawn if drafts.is_unedited(project, path)}
+    disabled = project.disabled_models()
+    reads = [(node, node.depends_on_nodes) for node in project.readers()]
+    # dbt does not look up what they read.
+    reads += [(node, [project.source_id(*names) for names in node.sources]) for node in disabled]
     still_read: dict[str, set[str]] = {}
-    for node in project.readers():
+    for node, keys in reads:
         if project.file_of(node) in written:
             continue
-        for source in map(project.manifest.sources.get, node.depends_on_nodes):
+        for source in map(project.manifest.sources.get, keys):
             if source is not None and (path := project.file_of(source)):
                 still_read.setdefault(path, set()).add(source.name)
-    ours = set(files.written_by_us(project.folder, project.models_folder)) - drawn
-    left = [node for node in project.models() if project.file_of(node) in ours]
+    left = [
+        node
+        for node in [*project.models(), *disabled]
+        if (file := project.file_of(node))
+        and file not in drawn
+        and Path(project.folder, file).is_file()
+    ]
     for node in [*outcome.stay, *left]:
         path = str(node.patch_path or "").partition("://")[2]
         still_read.setdefault(path, set()).add(node.name)

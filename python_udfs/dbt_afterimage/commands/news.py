@@ -18,6 +18,7 @@ from dbt_afterimage.landing.topics import behind, spark_of, table_name
 from dbt_afterimage.runtime import jars
 from dbt_afterimage.runtime.project import Project, Where, quote, step
 from dbt_afterimage.scaffold.entries import FILE
+from dbt_afterimage.text import visible
 
 # As `afterimage serve --status` has it: no error, but not that either.
 NO_NEWS = 3
@@ -60,6 +61,11 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     wanted = _selected(project, selected) if selected else _of_up(project)
     others = [] if selected else [readers[key] for key in readers.keys() - wanted]
     readers = {key: reader for key, reader in readers.items() if key in wanted}
+    if selected and not readers:
+        raise AfterimageError(
+            "--select must select models that are built from raw tables; for a source write"
+            f" source:raw.customers+. Got: {visible(' '.join(selected))}"
+        )
     for line in lines(readers.values(), unread):
         print(line)
     if others:

@@ -140,7 +140,8 @@ def _build(project: Project, kept: Record, found: building.Work) -> int:
     except AfterimageError as error:
         # The page helps to find the reason.
         failure = error
-    staging = [project.manifest.nodes[key] for key in found.staging]
+    # The figures of a table that is left out are not known without reading it.
+    staging = [project.manifest.nodes[key] for key in found.staging if key not in found.left_out]
     code = 0
     try:
         if staging:

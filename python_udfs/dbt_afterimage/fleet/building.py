@@ -235,7 +235,9 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
         if reader.has_news:
             continue
         if left:
-            reader.reason = f"{left} models and tests failed last time, or were not reached"
+            reader.reason = (
+                f"{left} models and tests failed last time, were left out, or were not reached"
+            )
         elif reader.version != kept.versions.get(key):
             reader.reason = "built since by another command: what is below may not be"
 

@@ -157,7 +157,7 @@ class Project:
         return run_dbt(*command, flags=self._flags, manifest=self._manifest, log=log, ended=ended)
 
     def selected(self, *selectors: str, state: Path | None = None) -> set[str]:
-        """Return the ids of the nodes that dbt selects.
+        """Return the ids of the nodes that dbt selects, with each test of one of them.
 
         Args:
             *selectors: What `--select` takes.
@@ -172,6 +172,7 @@ class Project:
             with redirect_stdout(io.StringIO()):
                 listed = self.run(
                     *("ls", "--output", "json", "--output-keys", "unique_id"),
+                    *("--indirect-selection", "eager"),
                     *("--select", *selectors, *compared),
                 )
         except DbtFailed as error:
@@ -341,6 +342,15 @@ class Project:
     def models(self) -> list[Any]:
         """Return the manifest's nodes of the project's models."""
         return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]
+
+    def disabled_models(self) -> list[Any]:
+        """Return the nodes of models that are disabled, be it for this target alone."""
+        disabled = [node for nodes in self._manifest.disabled.values() for node in nodes]
+        return [node for node in disabled if node.resource_type == "model"]
+
+    def source_id(self, name: str, table: str) -> str:
+        """Return the id that a table of a source has, if it is one of this project."""
+        return f"source.{self._manifest.metadata.project_name}.{name}.{table}"
 
     def readers(self) -> list[Any]:
         """Return the manifest's nodes of all that may read a table: models, tests, exposures."""

@@ -25,6 +25,8 @@ from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, 
 KINDS = ("staging", "history", "current", "audit")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
+# Of this macro it is the third argument, behind the key.
+_THIRD = re.compile(r"""\bnetiq_event_log\([^\[]*\[[^\]]*\]\s*,\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
 _METADATA = re.compile(r"\bmetadata\s*=")
@@ -349,9 +351,9 @@ class _Existing:
         """Whether a model may belong to a source table; a topic or an event log holds several."""
         if not entry.table:
             return True
-        written = _TABLE.search(node.raw_code)
-        if written:
-            return plans.is_same_table(written[1], entry.table)
+        written = _table_of(node)
+        if written is not None:
+            return plans.is_same_table(written, entry.table)
         # A model of ours without a table is of the only one that there was. Its name may say which.
         name, topic = self._name_by_us(node), landed.identifier
         table = entry.table.rpartition(".")[2].strip()
@@ -362,7 +364,7 @@ class _Existing:
         """Return what a question tells of a staging model of ours."""
         if self.staging is None or not self.is_ours("staging"):
             return {}
-        table, number = (sign.search(self.staging.raw_code) for sign in (_TABLE, _NUMBER))
+        number = _NUMBER.search(self.staging.raw_code)
         declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
         places = {name: sign.search(self.staging.raw_code) for name, sign in _PLACES.items()}
         try:
@@ -370,7 +372,7 @@ class _Existing:
         except (TypeError, KeyError):
             typed = []  # Somebody has written them in another way.
         return {
-            "written_table": table[1] if table else None,
+            "written_table": _table_of(self.staging),
             "written_columns": typed,
             "written_number": number[1] if number else None,
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
@@ -423,7 +425,7 @@ class _Existing:
             node = self.staging
             raise AfterimageError(
                 f"{landed.name} may hold several tables, and {node.name}, which reads it, does not"
-                f" say of which it is: write `table='…'` into its call of {self._macro}"
+                f" name one by `table='…'`: write that into its call of {self._macro}"
                 f" ({node.original_file_path})"
             )
 
@@ -432,7 +434,7 @@ class _Existing:
         return (
             self._macro in _OF_SEVERAL
             and self._name_by_us(node) is None
-            and not _TABLE.search(node.raw_code)
+            and _table_of(node) is None
         )
 
     def is_ours(self, kind: str) -> bool:
@@ -441,8 +443,14 @@ class _Existing:
         return node is None or self._is_in_place(kind, node)
 
 
+def _table_of(node: Any) -> str | None:
+    """Return the source table that a staging model names in its call; none if it names none."""
+    found = _TABLE.search(node.raw_code) or _THIRD.search(node.raw_code)
+    return found[1] if found else None
+
+
 def _tables_of(nodes: Iterable[Any]) -> list[str]:
-    return [found[1] for node in nodes if (found := _TABLE.search(node.raw_code))]
+    return [table for node in nodes if (table := _table_of(node)) is not None]
 
 
 def _list_in(node: Any, sign: re.Pattern[str]) -> Any:

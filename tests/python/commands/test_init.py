@@ -2315,6 +2315,18 @@ def test_a_table_that_leaves_the_list_keeps_its_tests(listed: tuple[Project, Ini
     assert bytes_of_init(project.folder) == ours
     listed_tests = project.dbt("ls", "--select", "carts_history", "--resource-type", "test")
     assert any("history_is_sound" in one for one in listed_tests)
+    # So it does where only another target builds them.
+    settings = project.folder / "dbt_project.yml"
+    text = yaml.safe_load(settings.read_text())
+    kinds = {"history": "carts_history", "current": "carts_current", "audit": "carts_audit"}
+    folders: Any = {kind: {name: {"+enabled": False}} for kind, name in kinds.items()}
+    folders["staging"] = {"qlik": {"stg_qlik__carts": {"+enabled": False}}}
+    text["models"]["afterimage"] = folders
+    settings.unlink()
+    settings.write_text(yaml.safe_dump(text))
+    assert "carts" not in "".join(project.dbt("ls", "--resource-type", "model"))
+    init.ok("--from", "afterimage.yml")
+    assert bytes_of_init(project.folder) == ours
 
 
 @pytest.mark.slow
@@ -2421,7 +2433,7 @@ def test_a_further_table_does_not_take_a_model_that_names_none(
     empty.file(
         "models/sources.yml", "sources: [{name: vault, schema: vault, tables: [{name: events}]}]"
     )
-    stage("'BADGE'")
+    stage("var('watched', 'BADGE')")
     empty.history("badge_history", "stg_badges", unique_key=["no"])
     assert "already read by stg_badges" in init.ok("vault.*")
     land_table(lake, "events", LOG, [badge, door], schema="vault")
@@ -2431,7 +2443,8 @@ def test_a_further_table_does_not_take_a_model_that_names_none(
     assert "vault.events may hold several tables, and stg_badges, which reads it," in output
     assert of_init(empty.folder) == before
     assert "may hold several tables" in init.refused("vault.events", "--table", "DOOR")
-    stage("table='BADGE'")
+    # In the macro's own order it is the third argument.
+    stage("'BADGE'")
     assert "wrote  models/history/door_history.sql" in init.ok("vault.*")
     door_current = (empty.folder / "models/current/door_current.sql").read_text()
     assert "ref('door_history')" in door_current

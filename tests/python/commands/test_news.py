@@ -201,6 +201,8 @@ def test_news_are_those_above_what_is_selected(
     assert main([*selected, "one_current"]) == 3
     assert capsys.readouterr().out == "raw.one  nothing new\n"
     assert main([*selected, "two_histori"]) == 1
+    assert main([*selected, "source:raw.two+"]) == 0
+    assert main([*selected, "source:raw.two"]) == 1
     fleet.build()
 
 

@@ -286,6 +286,12 @@ def test_news_are_those_above_what_is_selected(
     said = capsys.readouterr().err
     assert "--select must select nodes of this project" in said
     assert said.endswith("Got: belo_1\n")
+    # A source reads nothing, and has no news of its own.
+    assert main(["news", *where, "--select", "source:raw.one+"]) == 0
+    assert main(["news", *where, "--select", "source:raw.one"]) == 1
+    said = capsys.readouterr().err
+    assert "--select must select models that are built from raw tables" in said
+    assert said.endswith("Got: source:raw.one\n")
 
 
 def test_without_a_record_nobody_knows_what_failed(
@@ -336,6 +342,48 @@ def test_what_is_left_out_of_a_run_is_still_to_be_built(
     said = f"Nothing new in {len(ALL)} models, or they are left out.\n"
     assert capsys.readouterr().out.endswith(said)
     assert set(record.of(opened).pending) == big
+    # Nor is the big table read for the page, whose figures are not known while it is pending.
+    pages: list[set[str]] = []
+
+    def write(project: Opened, nodes: list[Any], *_: object, **__: object) -> int:
+        pages.append({str(node.name) for node in nodes})
+        return 0
+
+    monkeypatch.setattr(up.health, "write", write)
+    where = commands_of(shop, monkeypatch, "stg_0", of="stg_1")
+    assert main(["up", *where, "--exclude", "stg_0+"]) == 0
+    assert pages == [{"near", "far", *(f"stg_{number}" for number in range(1, len(ODD)))}]
+
+
+def test_a_test_that_is_left_out_with_one_of_its_models_is_still_to_be_run(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dbt leaves it out of the build, whatever the project says about indirect selection."""
+    monkeypatch.setenv("DBT_INDIRECT_SELECTION", "cautious")
+    monkeypatch.chdir(shop.project.folder)
+    both = shop.project.folder / "tests/both.sql"
+    both.parent.mkdir(exist_ok=True)
+    both.write_text("select * from {{ ref('stg_0') }} union all select * from {{ ref('stg_1') }}")
+    opened = shop.open()
+    kept = record.of(opened)
+    try:
+        found = building.work(opened, kept, {}, everything=True, exclude=["stg_0", "below_0"])
+        assert found.nodes == ALL - ids("stg_0", "below_0")
+        assert found.left_out == {*ids("stg_0", "below_0"), "test.afterimage.both"}
+    finally:
+        both.unlink()
+
+
+def test_what_is_pending_may_have_been_left_out(opened: Opened) -> None:
+    kept = record.of(opened)
+    kept.keep(opened)
+    kept.pending = sorted(ids("stg_0", "below_0"))
+    kept.versions = dict.fromkeys(ids("stg_0"), "5")
+    [key] = ids("stg_0")
+    readers = {key: Reader(opened.manifest.nodes[key], version="5")}
+    building.note_left_over(opened, kept, readers)
+    said = "2 models and tests failed last time, were left out, or were not reached"
+    assert readers[key].reason == said
 
 
 def test_an_edit_that_dbt_does_not_count_is_no_error_where_warnings_are(

@@ -55,7 +55,7 @@ class Project:
     def models(self) -> list[Any]:
         return []
 
-    readers = models
+    readers = disabled_models = models
 
     def source(self, schema: str, name: str) -> Any:
         wanted = (schema, name)
@@ -659,11 +659,13 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
         folder=tmp_path,
         models_folder="models",
         models=list,
+        disabled_models=list,
+        source_id=lambda *names: f"source.shop.{'.'.join(names)}",
         readers=lambda: WRITTEN,
         file_of=lambda node: node.original_file_path,
         property_files=list,
         manifest=SimpleNamespace(
-            sources={CUSTOMERS: source_node("raw", "customers__ct", "raw", "customers__ct", path)}
+            sources={CUSTOMERS: source_node("raw", "customers__ct", "raw", "customers__ct", path)},
         ),
     )
 
@@ -687,6 +689,12 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
     assert sources() == ["customers__ct", "clients__ct"]
     project.readers = list
     assert sources() == ["clients__ct"]
+    # A model that another target builds: dbt says what it reads by the names alone.
+    elsewhere = model("all_customers", "marts", "")
+    elsewhere.sources, elsewhere.depends_on_nodes = [["raw", "customers__ct"]], []
+    elsewhere.patch_path = None
+    project.disabled_models = lambda: [elsewhere]
+    assert sources() == ["customers__ct", "clients__ct"]
 
 
 def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
@@ -710,9 +718,11 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
         folder=tmp_path,
         models_folder="models",
         models=list,
+        disabled_models=list,
         readers=list,
         file_of=lambda node: node.original_file_path,
         property_files=list,
+        manifest=SimpleNamespace(sources={}),
     )
     stays = model("b_history", "history", STAGING, materialized="history")
     stays.patch_path = f"shop://{path}"
@@ -744,9 +754,23 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
         [new] = [change.new for change in found if change.path == path]
         return [one["name"] for one in yaml.safe_load(new)["models"]]
 
+    names = ["a_history", "b_history", "c_history"]
     project.models = lambda: [stays]
-    assert described(every[0], every[2]) == ["a_history", "b_history", "c_history"]
-    (tmp_path / stays.original_file_path).unlink()
+    assert described(every[0], every[2]) == names
+    # Somebody has replaced its text, or moved the model.
+    (tmp_path / stays.original_file_path).write_text("select 1")
+    assert described(every[0], every[2]) == names
+    moved = tmp_path / "models/marts/b_history.sql"
+    moved.parent.mkdir()
+    (tmp_path / stays.original_file_path).rename(moved)
+    assert described(every[0], every[2]) == ["a_history", "c_history"]
+    stays.original_file_path = "models/marts/b_history.sql"
+    assert described(every[0], every[2]) == names
+    # Another target builds it.
+    stays.sources = []
+    project.models, project.disabled_models = list, project.models
+    assert described(every[0], every[2]) == names
+    moved.unlink()
     assert described(every[0], every[2]) == ["a_history", "c_history"]
 
 
@@ -1192,10 +1216,10 @@ def test_a_model_of_somebody_else_is_of_a_table_of_its_topic_only_if_it_says_so(
         existing.check_named(topic)
         return existing.staging.name if existing.staging else None
 
-    unsure = staging("stg_badges", "['no'], 'BADGE', []")
+    unsure = staging("stg_badges", "['no'], var('watched', 'BADGE'), []")
     named = staging("stg_doors", "['id'], table='DOOR', columns=[]")
     for table in ("BADGE", "DOOR", None):
-        with pytest.raises(AfterimageError, match=r"stg_badges, .* write `table='…'` into"):
+        with pytest.raises(AfterimageError, match=r"stg_badges, .* name one by `table='…'`"):
             found(table, unsure)
     assert found("DOOR", unsure, named) == "stg_doors"
     assert found("GATE", named) is None
@@ -1206,6 +1230,11 @@ def test_a_model_of_somebody_else_is_of_a_table_of_its_topic_only_if_it_says_so(
     assert found("GATE", ours, unsure) == "stg_netiq__gate"
     assert found("GATE", ours) == "stg_netiq__gate"
     assert found("DOOR", ours) is None
+    # The third argument of the macro is the table.
+    for code in ("['no'], 'BADGE', []", """["no"],\n    "badge",\n    columns=[]"""):
+        third = staging("stg_badges", code)
+        assert found("BADGE", third) == "stg_badges"
+        assert found("DOOR", third) is None
 
 
 def test_two_tables_that_would_keep_the_models_of_their_topic_have_one_name() -> None:
