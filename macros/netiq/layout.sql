@@ -132,7 +132,7 @@
         {%- do afterimage._check_choice(macro_name, 'column_names', name, standard) -%}
         {%- do afterimage._check_text(macro_name, 'column_names', given) -%}
     {%- endfor -%}
-    {%- set log = {} -%}
+    {%- set log, missing = {}, [] -%}
     {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
     {%- set known = dict(zip(standard, standard), **column_names).values() | map('lower') | list -%}
     {%- set further = found | map('lower') | reject('in', known) | list -%}
@@ -147,7 +147,17 @@
                 ~ " view that adds it. Got: " ~ found
             ) -%}
         {%- endif -%}
+        {%- do missing.append(name) if is_missing -%}
         {%- do log.update({name: 'cast(null as string)' if is_missing else afterimage._quote(landed_name)}) -%}
     {%- endfor -%}
+    {#- In any format but JSON they may have been forgotten. -#}
+    {%- if missing and flags.WHICH in ['run', 'build'] and model.resource_type == 'model'
+        and not afterimage._is_incremental() -%}
+        {%- do exceptions.warn(
+            macro_name ~ ': ' ~ relation ~ ' lacks columns, and they count as NULL: ' ~ missing | join(', ') ~ '.'
+            ~ (' So `driver_user` excludes no event.' if 'perpetrator' in missing)
+            ~ ' If the source has values there, land the log again with them.'
+        ) -%}
+    {%- endif -%}
     {{ return(log) }}
 {%- endmacro -%}
