@@ -141,7 +141,8 @@
     {%- set lines = [] -%}
     {%- for table in plan.raw_tables if table.kind == 'source' -%}
         {%- do lines.append(
-            table.name ~ ': stop what writes to it until this has ended, as what is not committed yet may be lost'
+            table.name ~ ': stop what writes to it until this has ended; of what is not committed yet, Delta would lose'
+            ~ ' files, and with Iceberg this would end with an error over them'
         ) -%}
     {%- endfor -%}
     {%- for table in plan.raw_tables if table.kind == 'seed' -%}

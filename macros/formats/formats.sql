@@ -51,6 +51,7 @@
     To rebuild it would lose what it alone still has, and no run can add to a table of another format. Between formats
     that every run rebuilds nothing is lost. -#}
 {%- macro _check_format_kept(existing_relation) -%}
+    {%- do afterimage._check_listed(existing_relation) -%}
     {%- if existing_relation is none or existing_relation.type != 'table' or should_full_refresh() -%}
         {{ return(none) }}
     {%- endif -%}
@@ -62,6 +63,21 @@
             ~ existing_relation ~ ' was built. For another one run `dbt run --full-refresh --select ' ~ model.name
             ~ '`; copy the table first if rows of the tables that it reads have been deleted. Got: '
             ~ (format or 'none')
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Raises an error if the model's table exists and dbt did not find it: to build it would lose what it alone still has.
+    Spark lists the tables of a schema without its catalog, see spark__list_relations_without_caching. -#}
+{%- macro _check_listed(existing_relation) -%}
+    {%- if existing_relation is none and '.' in this.schema and not should_full_refresh()
+        and adapter.get_columns_in_relation(this) -%}
+        {%- do exceptions.raise_compiler_error(
+            model.config.materialized ~ ' ' ~ model.name ~ ': ' ~ this ~ ' exists, but dbt does not find it, as the schema'
+            ~ " names its catalog. For Iceberg's `SparkCatalog` write this line into dbt_project.yml: dispatch:"
+            ~ ' [{macro_namespace: dbt, search_order: [' ~ project_name ~ ', afterimage, dbt]}]. For any other catalog make'
+            ~ ' it the default one (`spark.sql.defaultCatalog`), and name the schema without it. Got: ' ~ this.schema
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

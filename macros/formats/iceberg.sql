@@ -151,7 +151,7 @@ if(
 {%- macro _iceberg_expire_when_due(relation, retain_days) -%}
     {%- set is_due = afterimage._value(
         'select count(*) from ' ~ relation ~ '.snapshots where committed_at < ' ~ afterimage._days_ago(2 * retain_days)
-    ) | int > 0 and afterimage._table_properties(relation).get('gc.enabled') != 'false' -%}
+    ) | int > 0 and (afterimage._table_properties(relation).get('gc.enabled') or 'true') | lower == 'true' -%}
     {%- if is_due -%}
         {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
     {%- endif -%}
@@ -252,7 +252,7 @@ if(
 {%- macro _call_procedure(procedure, relation, arguments='') -%}
     {%- set first = relation.schema.split('.')[0] -%}
     {%- set is_catalog = '.' in relation.schema
-        and run_query('set `spark.sql.catalog.' ~ first ~ '`')[0][1] != '<undefined>' -%}
+        and run_query('set `spark.sql.catalog.' ~ first | replace('`', '') ~ '`')[0][1] != '<undefined>' -%}
     {%- do run_query(
         'call ' ~ (first ~ '.' if is_catalog else '') ~ 'system.' ~ procedure ~ '(table => '
         ~ afterimage._literal(relation | string) ~ arguments ~ ')'

@@ -150,7 +150,9 @@
         {%- do missing.append(name) if is_missing -%}
         {%- do log.update({name: 'cast(null as string)' if is_missing else afterimage._quote(landed_name)}) -%}
     {%- endfor -%}
-    {%- if missing and flags.WHICH in ['run', 'build'] and model.resource_type != 'unit_test' -%}
+    {#- In any format but JSON they may have been forgotten. -#}
+    {%- if missing and flags.WHICH in ['run', 'build'] and model.resource_type == 'model'
+        and not afterimage._is_incremental() -%}
         {%- do exceptions.warn(
             macro_name ~ ' ' ~ model.name ~ ': ' ~ relation ~ ' lacks columns that count as NULL in each event: '
             ~ missing | join(', ') ~ '. Without `perpetrator`, `driver_user` excludes no event; without `column_name`,'

@@ -23,7 +23,8 @@
         {{ return(false) }}
     {%- endif -%}
     {#- A query for `current_catalog()` would be the session's first job, which takes half a second. -#}
-    {%- set catalog = schema.split('.')[0] if '.' in schema else run_query('set spark.sql.defaultCatalog')[0][1] -%}
+    {%- set catalog = schema.split('.')[0] | replace('`', '') if '.' in schema
+        else run_query('set spark.sql.defaultCatalog')[0][1] -%}
     {%- set setting = run_query('set `spark.sql.catalog.' ~ catalog ~ '`')[0][1] -%}
     {{ return(setting == 'org.apache.iceberg.spark.SparkCatalog') }}
 {% endmacro %}

@@ -78,7 +78,9 @@ def command(
         return
     # The files that its writers have not committed yet could be lost, or taken for left ones.
     raw_tables = [table["name"] for table in plan["raw_tables"] if table["kind"] == "source"]
-    stopped = f"Does nothing write to {' and '.join(raw_tables)} now? " if raw_tables else ""
+    stopped = ""
+    if raw_tables:
+        stopped = f"Everything that writes to {' and '.join(raw_tables)} must have been stopped. "
     if not yes and not click.confirm(f"{stopped}Erase these rows? Nobody can restore them"):
         raise click.Abort
     with step("erasing"):

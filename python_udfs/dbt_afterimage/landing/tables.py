@@ -361,16 +361,23 @@ class Table:
     ) -> set[str]:
         """Return the text columns of the table that have no value yet, and another type in a file.
 
-        Nothing has shown so far that they are text.
+        Nothing has shown so far that they are text, and no file says so. JSON without a value and
+        CSV count as text, but do not say it.
         """
         texts = {one.name.lower() for one in present if one.type == "string"}
+        declared = {
+            one.name.lower()
+            for group, columns in read
+            for one in columns
+            if one.type == "string" and group.format != "json" and one.name not in group.texts
+        }
         names = {
             one.name.lower()
             for group, columns in read
             for one in columns
             if one.type not in ("string", "void") and one.name not in group.texts
         }
-        doubtful = sorted(texts & names)
+        doubtful = sorted(texts & names - declared)
         if not doubtful:
             return set()
         counts = ", ".join(f"count({quote(name)})" for name in doubtful)
@@ -411,6 +418,10 @@ class Table:
                     doubtful.append((own, column, _differs(own, column)))
             elif holds(kind, own.spelled or own.type):
                 expressions.append(converted(quote(own.name), own.spelled or own.type, kind))
+            elif own.type == "string" and column.type.startswith(NESTED):
+                # JSON without a value counts as text.
+                expressions.append(f"cast(null as {column.type})")
+                doubtful.append((own, column, f"{quote(own.name)} is not null"))
             elif own.type.startswith(NESTED) or column.type.startswith(NESTED):
                 raise self._misfit("values", own, column)
             elif column.name.lower() in untyped or (

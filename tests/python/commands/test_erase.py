@@ -1056,8 +1056,8 @@ def test_the_writers_of_raw_tables_must_have_stopped(
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert typed(project, "stg_clients", "code=bob", "--raw") == 130
     said = capfd.readouterr().out
-    assert f"crm.{RAW}: stop what writes to it until this has ended, as what is not" in said
-    assert f"Does nothing write to crm.{RAW} now? Erase these rows? Nobody can restore them" in said
+    assert f"crm.{RAW}: stop what writes to it until this has ended; of what is not" in said
+    assert f"Everything that writes to crm.{RAW} must have been stopped. Erase these rows?" in said
     assert len(lake.rows(f"select * from {SCHEMA}.{RAW}")) == len(ROWS)
     if FORMAT == "iceberg":
         files = f"select distinct input_file_name() as file from {SCHEMA}.{RAW} limit 1"

@@ -602,6 +602,32 @@ def test_a_json_file_without_a_value_says_nothing_about_the_type(landings: Landi
     landings.lake.spark.sql("drop table raw.bills")
     landings.land(folder, "--copy")
     assert [row["amount"] for row in landings.rows("raw.bills")] == [None, 12345678.5]
+    # Later files without an object or a list, and with a text instead.
+    landings.file("bills/3.json", b'{"id": 3, "payer": {"city": "Bern"}, "lines": [1]}\n')
+    landings.land(folder, "--copy")
+    landings.file("bills/4.json", b'{"id": 4, "payer": null, "lines": null}\n')
+    landings.land(folder, "--copy")
+    found = landings.rows("raw.bills")[2:]
+    assert [(row["id"], row["payer"], row["lines"]) for row in found] == [
+        (3, {"city": "Bern"}, [1]),
+        (4, None, None),
+    ]
+    landings.file("bills/5.json", b'{"id": 5, "payer": "Ada"}\n{"id": 6, "payer": null}\n')
+    said = landings.refused(folder, "--copy")
+    assert "1 value of payer (string) would change" in said
+
+
+def test_a_file_that_says_that_a_column_is_text_settles_it(landings: Landings) -> None:
+    """Files that land together give what they give one after the other."""
+    for name, number in (("alone", 1), ("together", 2)):
+        landings.parquet(f"{name}/1.parquet", [{"id": 1, "code": None}])
+        landings.land(landings.folder / name, "--copy")
+        for place, code in ((2, "x"), (3, 7)):
+            landings.parquet(f"{name}/{place}.parquet", [{"id": place, "code": code}])
+            if number == 1 or place == 3:
+                landings.land(landings.folder / name, "--copy")
+        codes = sorted((row["id"], row["code"]) for row in landings.rows(f"raw.{name}"))
+        assert codes == [(1, None), (2, "x"), (3, "7")]
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def test_a_table_whose_files_must_not_be_deleted_keeps_all_copies(
 ) -> None:
     """So are all tables of a Nessie catalog, whose other branches may need the files."""
     project = make_project("upkeep_of_nothing")
-    kept = {"materialized": "table", "tblproperties": {"gc.enabled": "false"}}
+    kept = {"materialized": "table", "tblproperties": {"gc.enabled": False}}
     hook = "{{ afterimage.expire_snapshots() }}"
     project.model("never_deleted", "select 1 as id", **kept, post_hook=hook)
     for days in (0, 2.1):

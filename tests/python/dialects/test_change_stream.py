@@ -1824,28 +1824,29 @@ def test_tables_may_be_in_another_catalog(
     """The raw table and all models; Iceberg's procedures are those of one catalog.
 
     A catalog may say that files of its tables must not be deleted, as Nessie does. Scratch tables
-    are dropped with their files all the same.
+    are dropped with their files all the same. A name with a hyphen needs backticks.
     """
+    aside = "`a-side`"
     for name, value in {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "hadoop",
         ".warehouse": str(tmp_path),
         ".table-default.gc.enabled": "false",
     }.items():
-        lake.spark.conf.set(f"spark.sql.catalog.aside{name}", value)
-    raw = f"aside.{SCHEMA}.raw__ct"
-    lake.spark.sql(f"create namespace aside.{SCHEMA}")
+        lake.spark.conf.set(f"spark.sql.catalog.a-side{name}", value)
+    raw = f"{aside}.{SCHEMA}.raw__ct"
+    lake.spark.sql(f"create namespace {aside}.{SCHEMA}")
     lake.frame(COLUMNS, FIRST).writeTo(raw).using(FORMAT).create()
     project = make_project("aside")
     profiles = project.folder / "profiles"
     profile = (profiles / "profiles.yml").read_text()
     profiles.unlink()
-    profile = profile.replace(f"schema: {SCHEMA}", f"schema: aside.{SCHEMA}")
+    profile = profile.replace(f"schema: {SCHEMA}", f'schema: "{aside}.{SCHEMA}"')
     project.file("profiles/profiles.yml", profile)
     deleted = {"gc.enabled": "true"}
     project.stream(
         "stg_aside",
-        f"qlik_change_table({relation('raw__ct', f'aside.{SCHEMA}')}, unique_key=['id'])",
+        f"qlik_change_table({relation('raw__ct', f'{aside}.{SCHEMA}')}, unique_key=['id'])",
         compact_after=1,
         tblproperties=deleted,
     )
@@ -1857,7 +1858,17 @@ def test_tables_may_be_in_another_catalog(
     upkeep = "{history: aside_history, retain_days: 0}"
     project.dbt("run-operation", "maintain_history", "--args", upkeep)
     # Each run but the first has added to the tables.
-    snapshots = f"aside.{SCHEMA}.stg_aside.snapshots"
+    snapshots = f"{aside}.{SCHEMA}.stg_aside.snapshots"
     assert len(lake.rows(f"select * from {snapshots} where parent_id is null")) == 1
-    found = lake.rows(f"select name from aside.{SCHEMA}.aside_history where id = 1 and is_current")
+    found = lake.rows(
+        f"select name from {aside}.{SCHEMA}.aside_history where id = 1 and is_current"
+    )
     assert found == [{"name": "day 6"}]
+    # Its tables may be of other formats, for all that dbt is told.
+    lake.spark.conf.set("spark.sql.catalog.a-side", "org.example.AnyCatalog")
+    for table in ("stg_aside", "aside_history"):
+        with pytest.raises(DbtError) as error:
+            project.dbt("run", "--select", table)
+        said = " ".join(str(error.value).split())
+        assert f"{aside}.{SCHEMA}.{table} exists, but dbt does not find it" in said
+        assert f"Got: {aside}.{SCHEMA}" in said
