@@ -110,7 +110,7 @@ def test_bytes_are_high_first_where_no_other_order_fits(
         size = source.randrange(width // 8 + 3)
         bits = source.getrandbits(8 * size) & source.getrandbits(8 * size)
         masks.append(bits.to_bytes(size, source.choice(["big", "little"])))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"digits": one.hex().upper(), "last": width}
         | {key: source.randrange(1, width + 1) for key in ("key_1", "key_2")}
         for one in masks

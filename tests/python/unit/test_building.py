@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from conftest import Project
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands import init, up
+from dbt_afterimage.commands import health, init, up
 from dbt_afterimage.commands.news import _of_up, _unread
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
@@ -349,7 +349,7 @@ def test_what_is_left_out_of_a_run_is_still_to_be_built(
         pages.append({str(node.name) for node in nodes})
         return 0
 
-    monkeypatch.setattr(up.health, "write", write)
+    monkeypatch.setattr(health, "write", write)
     where = commands_of(shop, monkeypatch, "stg_0", of="stg_1")
     assert main(["up", *where, "--exclude", "stg_0+"]) == 0
     assert pages == [{"near", "far", *(f"stg_{number}" for number in range(1, len(ODD)))}]

@@ -1755,7 +1755,8 @@ def test_flattened_rows_without_their_transaction_have_a_note(field: str) -> Non
     said = "flattened rows: they do not name their transaction."
     assert said in " ".join(plan_of_debezium([flat("public.vans", id=1)]).notes)
     # The connector writes NULL for a field that its database does not fill.
-    told = flat("public.vans", id=1, **{field: None})
+    nothing: dict[str, Any] = {field: None}
+    told = flat("public.vans", id=1, **nothing)
     assert said not in " ".join(plan_of_debezium([told]).notes)
 
 
