@@ -565,8 +565,8 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """Return the change of each file, by all tables of the list.
 
-    All models that are not written keep their properties, whatever they have become and be it that
-    another target builds them. So do the sources that they and the user's own files read.
+    Models that are not written keep their properties, also if somebody has edited or moved them, or
+    if only another target builds them. So do the sources that they and the user's own files read.
     """
     texts = [made.texts for _, made in outcome.drafts]
     drawn = {path for one in texts for path in (*one.models, *one.blocks)}

@@ -344,7 +344,7 @@ class Project:
         return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]
 
     def disabled_models(self) -> list[Any]:
-        """Return the nodes of models that are disabled, be it for this target alone."""
+        """Return the nodes of models that are disabled, perhaps for this target alone."""
         disabled = [node for nodes in self._manifest.disabled.values() for node in nodes]
         return [node for node in disabled if node.resource_type == "model"]
 
