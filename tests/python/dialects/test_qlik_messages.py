@@ -1817,6 +1817,8 @@ def test_masks_of_bytes_are_read_in_the_order_that_fits_the_columns(
         (10, "high", updated, fewer),
         (10, "low", updated, None),
         (10, "low without columnMask", updated, None),
+        # Read as bytes, these two would be of other columns.
+        (10, "text", updated, None),
         (10, "json", updated, None),
         # Both orders fit the columns, and one of them the key.
         (10, "low", ["C2"], ["ID", "C2"]),
