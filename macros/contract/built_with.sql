@@ -35,9 +35,9 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if the model has called the macro for the same raw table before. Two calls over one table of messages
-    cannot work: a stored row does not say of which source table it is, and one that a call rejects, as it is of the
-    other's table or of none, would have the change_id that it has there. -#}
+{#- Raises an error if the model has called the macro for the same raw table before. Two calls over one table of
+    messages cannot work: a stored row does not say of which source table it is, and one that a call rejects, as it is
+    of the other's table or of none, would have the change_id that it has there. -#}
 {%- macro _check_called_once(macro_name, relation, table) -%}
     {%- for other in afterimage._noted_intakes() if other.macro == macro_name
         and other.raw_table == afterimage._stored_relation(relation) | string -%}
