@@ -59,8 +59,8 @@ models:
 some_models = st.lists(st.sampled_from(MODELS), min_size=1, unique=True).map(
     lambda chosen: [name for name in MODELS if name in chosen]
 )
-# A statement of a run, and whether the run ends before or after it.
-ends = st.none() | st.tuples(st.integers(1, 12), st.booleans())
+# One of the statements by which a run follows new columns, and whether it ends before or after it.
+ends = st.none() | st.tuples(st.integers(1, 6), st.booleans())
 
 
 class Machine(Tables):
@@ -77,10 +77,12 @@ class Machine(Tables):
         self.ahead: dict[str, Change] = {}
         self.held: dict[str, Change] = {}
         self.known: dict[str, dict[str, Change]] = {}
-        # The data columns of the raw table and of each table, and one that the raw table may get.
+        # The data columns of the raw table and of each table, and one that staging may get: the raw
+        # table has it from the beginning, but the model does not list it, or gets it then too.
         self.columns: list[str] = []
         self.columns_of: dict[str, list[str]] = {}
         self.hidden: str | None = None
+        self.is_listed = False
         # Whether a new column is followed, and whether each row that landed is still there.
         self.follows = True
         self.is_whole = True
@@ -89,26 +91,29 @@ class Machine(Tables):
 
     # --- what happens between runs --------------------------------------------------------------
 
-    @initialize(data=st.data(), is_files=st.booleans(), follows=st.booleans())
-    def begin(self, data: st.DataObject, is_files: bool, follows: bool) -> None:
+    @initialize(
+        data=st.data(), is_files=st.booleans(), follows=st.booleans(), is_listed=st.booleans()
+    )
+    def begin(self, data: st.DataObject, is_files: bool, follows: bool, is_listed: bool) -> None:
         """Draw a source, and land some of its changes."""
         stream = data.draw(merged_streams(4, max_changes=12, honest=True, trades=True))
         *others, last = [one for one in stream.columns if one not in stream.unique_key]
-        is_hidden: bool = data.draw(st.booleans())
+        is_hidden = data.draw(st.integers(0, 3)) > 0
         if others and is_hidden:
             self.hidden = last
             stream = replace(
                 stream, columns=[one for one in stream.columns if one != last] + [last]
             )
-        self.stream, self.follows = stream, follows
-        self.columns = [one for one in stream.columns if one != self.hidden]
+        self.stream, self.follows, self.is_listed = stream, follows, is_listed
+        self.columns = [one for one in stream.columns if is_listed or one != self.hidden]
         # A rejected change has no row here.
         self.ahead = {one.change_id: one for one in stream.distinct if one.reject_reason is None}
-        self.options = data.draw(options(replace(stream, columns=self.columns)))
+        self.options = data.draw(options(replace(stream, columns=self.staged)))
         self.raw = Raw(self.site.lake, RAW, is_files)
         self.raw.create(self.types, [])
         self.write_models()
-        note(f"{self.raw.name} {self.options} {self.stream.types} {self.hidden=} {follows=}")
+        note(f"{self.raw.name} {self.options} {stream.types} {follows=}")
+        note(f"{self.hidden=} {is_listed=}")
         self.add_rows(self.drawn(data, self.ahead))
         # What happens before a first build matters little.
         if data.draw(st.integers(0, 3)):
@@ -206,13 +211,16 @@ class Machine(Tables):
     @precondition(lambda self: self.hidden and self.is_complete)
     @rule(end=ends)
     def add_a_column(self, end: tuple[int, bool] | None) -> None:
-        """Add a column to the raw table, which rows have values of from now on."""
+        """Add a column to the model's list, or to the raw table, where later rows have values."""
         assert self.hidden
         column, self.hidden = self.hidden, None
-        kind = self.stream.types[column]
-        self.sql(f"alter table {self.raw.name} add columns (`{column}` {kind})")
-        self.columns = self.stream.columns
-        self.held = {k: with_column(one, column) for k, one in self.held.items()}
+        if self.is_listed:
+            self.write_models()
+        else:
+            kind = self.stream.types[column]
+            self.sql(f"alter table {self.raw.name} add columns (`{column}` {kind})")
+            self.columns = self.stream.columns
+            self.held = {k: with_column(one, column) for k, one in self.held.items()}
         self.follow(end)
 
     @precondition(lambda self: not self.raw.is_files and FORMAT == "iceberg")
@@ -220,7 +228,7 @@ class Machine(Tables):
     def widen(self, data: st.DataObject, end: tuple[int, bool] | None) -> None:
         """Make a column of the raw table wider."""
         types = self.stream.types
-        narrow = [one for one in self.columns if types[one] in WIDER]
+        narrow = [one for one in self.staged if types[one] in WIDER]
         if narrow and (self.follows or self.is_complete):
             column = data.draw(st.sampled_from(narrow))
             wider = WIDER[types[column]]
@@ -230,12 +238,14 @@ class Machine(Tables):
 
     @rule(data=st.data(), days=st.sampled_from([0, 3, -2, 0.1]), models=st.none() | some_models)
     def set_the_clock(self, data: st.DataObject, days: float, models: list[str] | None) -> None:
-        """Set dbt's clock ahead, or back: from now on, or for a run of some models."""
+        """Set dbt's clock ahead, or back: from now on, or for one run, before another."""
         self.may_land(data)
         before, self.clock = self.clock, timedelta(days=days)
         if models:
             self.run_these(models)
             self.clock = before
+            self.may_land(data)
+            self.run_these(models)
 
     # --- runs -----------------------------------------------------------------------------------
 
@@ -344,6 +354,10 @@ class Machine(Tables):
         return {**HEADER, **{name: self.stream.types[name] for name in self.columns}}
 
     @property
+    def staged(self) -> list[str]:
+        return [one for one in self.columns if one != self.hidden]
+
+    @property
     def is_complete(self) -> bool:
         """Whether the raw table still has all that staging knows."""
         return self.held.keys() >= self.known.get(STAGING, {}).keys()
@@ -406,7 +420,7 @@ class Machine(Tables):
     def add_rows(self, some: list[Change]) -> None:
         self.site.steps += 1
         if some:
-            if self.hidden:
+            if self.hidden and not self.is_listed:
                 some = [without_column(one, self.hidden) for one in some]
             self.raw.append(self.types, self.rows_of(some))
             self.held.update({one.change_id: one for one in some})
@@ -441,7 +455,8 @@ class Machine(Tables):
         if self.follows:
             config["on_schema_change"] = "append_new_columns"
         config = {"materialized": "change_stream", "event_time": "changed_at", **config}
-        call = f"qlik_change_table(source('machine', '{table}'), unique_key={key!r})"
+        listed = f", columns={self.staged!r}" if self.is_listed else ""
+        call = f"qlik_change_table(source('machine', '{table}'), unique_key={key!r}{listed})"
         project.model(STAGING, f"{{{{ {call} }}}}", **config)
         head = f"materialized='history', unique_key={key!r}, {jinja(self.options)}"
         project.file(
@@ -471,7 +486,7 @@ class Machine(Tables):
         for name in models:
             if name == STAGING:
                 self.known[name] = {**self.known.get(name, {}), **self.held}
-                self.columns_of[name] = self.columns
+                self.columns_of[name] = self.staged
             else:
                 parent = HISTORY if name == CURRENT else STAGING
                 self.known[name] = dict(self.known[parent])
