@@ -1,5 +1,5 @@
 {#- A query for the time when rows last landed in a raw table, by its metadata alone. It is for a source's
-    `loaded_at_query`, which dbt renders when it asks for the freshness. Of a view nobody can tell: it counts as fresh, so
+    `loaded_at_query`, which dbt renders when it asks for the freshness. A view cannot tell and counts as fresh, so
     that `source_status:fresher` leaves nothing out. -#}
 {%- macro last_landed(relation) -%}
     {%- if not execute -%}

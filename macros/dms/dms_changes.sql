@@ -1,5 +1,5 @@
-{#- A table's files of AWS Database Migration Service (full load and changes) -> change contract. Arguments:
-    dms_changes.yml. -#}
+{#- The files that AWS Database Migration Service writes for a table (full load and changes) -> change contract.
+    Arguments: dms_changes.yml. -#}
 {%- macro dms_changes(
     relation,
     unique_key,

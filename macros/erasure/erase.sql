@@ -2,10 +2,10 @@
 
         dbt run-operation erase --args '{staging: stg_customers, keys: [{id: 42}], reference: request 17}'
 
-    From the staging model, its histories and audits, and all other tables below it that have the key's columns: their
-    rows, the files that held them, and the versions of the tables that time travel could reach. Then it checks the files
-    that are left. Keys that a key change links with the given ones are erased too. With `dry_run` it only says what it
-    would do. It can be killed at any moment and repeated. Arguments: macros/erasure/erase.yml. -#}
+    It erases from the staging model, its histories and audits, and all other tables below it that have the key's
+    columns: the rows, the files that held them, and the versions of the tables that time travel could reach. Then it
+    checks the files that are left. Keys that a key change links with the given ones are erased too. With `dry_run` it
+    only says what it would do. It can be killed at any moment and repeated. Arguments: macros/erasure/erase.yml. -#}
 {% macro erase(staging, keys=none, reference=none, listed=false, keep_intervals=none, raw=false, dry_run=false) %}
     {%- do afterimage._check_text('erase', 'staging', staging) -%}
     {%- if not execute -%}

@@ -1,4 +1,4 @@
-{#- A history -> the rows that live now, without the columns of the history. -#}
+{#- A history -> the rows that live now, with few of its own columns. Arguments: macros/history/_history.yml. -#}
 {%- macro current_state(history, meta_column_names=none) -%}
     {%- if afterimage._needs_placeholder([history]) -%}
         {{ return(afterimage._placeholder_query()) }}

@@ -110,8 +110,8 @@
 {%- endmacro -%}
 
 
-{#- dbt takes the macros of a package that a project's `dispatch` names before those of the adapter. These two are no
-    better than dbt-databricks' own. -#}
+{#- dbt prefers the macros of a package that a project's `dispatch` names to those of the adapter. Ours are no better
+    than dbt-databricks' own, so these two call those. -#}
 {% macro databricks__create_csv_table(model, agate_table) %}
     {{ return(dbt.databricks__create_csv_table(model, agate_table)) }}
 {% endmacro %}

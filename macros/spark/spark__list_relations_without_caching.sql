@@ -1,7 +1,7 @@
 {#- dbt lists the tables of a schema at the start of every command. If Spark cannot say in one answer what each of
     them is, as with an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many commands.
-    Such a catalog holds only Iceberg tables, so their names are enough. Spark names their schema without its catalog,
-    and dbt would find none of them where the target's schema is named with it. -#}
+    Such a catalog holds only Iceberg tables, so their names are enough. Spark gives their schema without its
+    catalog. If the target's schema is named with its catalog, dbt would find none of them by that. -#}
 {% macro spark__list_relations_without_caching(schema_relation) %}
     {%- if not afterimage._is_iceberg_only(schema_relation.schema) -%}
         {{ return(dbt.spark__list_relations_without_caching(schema_relation)) }}

@@ -1,6 +1,6 @@
-{#- Nothing in the stream needs a look: no change was rejected (no_rejected_changes), and none is missing before
+{#- Nothing in the stream needs attention: no change was rejected (no_rejected_changes), and none is missing before
     another (before_images_agree, if `unique_key` is given). `expected_rejects` are patterns of reject reasons that are
-    no news. One row for each finding. -#}
+    no finding. One row per finding. -#}
 {% test change_stream_is_clear(model, unique_key=none, columns=none, expected_rejects=none) %}
     {%- do afterimage._check_names('change_stream_is_clear', 'unique_key', unique_key) -%}
     {%- if afterimage._needs_placeholder([model]) -%}

@@ -1,5 +1,5 @@
 {#- Each change has an id of its own, and every row that landed in `relation` is in the stream, as
-    every_row_accounted_for asks. One row for each of these that does not hold. -#}
+    every_row_accounted_for checks. One row for each of these rules that is broken. -#}
 {% test change_stream_is_complete(model, relation=none) %}
 
 with

@@ -1,4 +1,4 @@
-{#- At no moment, by time or by sequence, does a key have two versions, and none ends before it begins. -#}
+{#- No key has two versions at any moment, by time or by sequence, and no version ends before it begins. -#}
 {% test history_has_no_overlaps(model, unique_key, meta_column_names=none) %}
 
 select *

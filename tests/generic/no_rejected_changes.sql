@@ -1,4 +1,4 @@
-{#- No change of the stream was set aside because it could not be understood. (One that was erased is no such.) -#}
+{#- No change of the stream was set aside because it could not be understood. (An erased change is no finding.) -#}
 {% test no_rejected_changes(model) %}
 
 select

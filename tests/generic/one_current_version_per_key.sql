@@ -1,4 +1,4 @@
-{#- A key has one current version at the most, and it is the one that is open. -#}
+{#- A key has at most one current version, and it is the one that is open. -#}
 {% test one_current_version_per_key(model, unique_key, meta_column_names=none) %}
 
 select distinct {{ afterimage._quoted_list(unique_key) }}

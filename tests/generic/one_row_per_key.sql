@@ -1,4 +1,4 @@
-{#- Each key is there once, and no column of it is NULL. -#}
+{#- Each key appears once, and none of its columns is NULL. -#}
 {% test one_row_per_key(model, unique_key) %}
     {%- do afterimage._check_names('one_row_per_key', 'unique_key', unique_key, required=true) %}
 

@@ -1,6 +1,6 @@
-{#- The model's rows, reduced to the columns of `expected`, are the rows of `expected`: none
-    missing, none more, each as often. Columns are cast to text, so that a fixture can spell out
-    any type; a seed cannot tell an empty text from NULL, so neither does this. -#}
+{#- The model's rows, reduced to the columns of `expected`, are the rows of `expected`: none is missing, none is extra,
+    and each appears as often. Columns are cast to text, so that a fixture can spell out any type. A seed cannot tell an
+    empty text from NULL, so neither does this. -#}
 {% test same_rows(model, expected) %}
     {%- if afterimage._needs_placeholder([expected]) -%}
         {{ return(afterimage._placeholder_query()) }}

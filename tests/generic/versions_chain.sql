@@ -1,5 +1,5 @@
-{#- Versions count 1, 2, 3, … and each begins where the one before it ended, unless that one was closed by a delete, a
-    truncate or a key change: then it begins there or later. -#}
+{#- The versions of a key are numbered 1, 2, 3, … Each begins where the one before it ended, or later if that one was
+    closed by a delete, a truncate or a key change. -#}
 {% test versions_chain(model, unique_key, meta_column_names=none) %}
 
 select *

@@ -1,8 +1,8 @@
 {#- Keeps an audit of a change stream: the rows of `change_audit`. The model's body selects the stream.
 
     The first run and a full refresh build it. Any other run takes the changes that are new by `ingested_at`, audits
-    the keys that they touch again from their first change, and writes the differences in one commit. If a float has
-    become a double, whose texts are others, it audits all keys again. -#}
+    each key that they touch again from its first change, and writes the differences in one commit. If a float has
+    become a double, its values have other texts, so all keys are audited again. -#}
 {% materialization audit, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
