@@ -681,8 +681,12 @@ class _Writer:
         return _DataColumn(column.name, column.type, self._doc_name(column.name), is_plain)
 
     def _doc_name(self, column: str) -> str:
-        """Return the doc block of a column; similar names may share one."""
-        return f"{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
+        """Return the doc block of a column; similar names may share one.
+
+        dbt reads no name that begins with a digit, and no other table's begins with this sign.
+        """
+        before = "_" if self.name[0].isdigit() else ""
+        return f"{before}{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
 
     def _source(self, table: Landed) -> str:
         if table is not self.landed:

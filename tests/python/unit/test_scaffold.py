@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from dbt_common.clients.jinja import extract_toplevel_blocks
 
 from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
@@ -1082,6 +1083,18 @@ def writer(
     plan = plans.Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
     there = drafts._Existing(project, landed, of_qlik, entry)
     return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
+
+
+@pytest.mark.parametrize("table", ["360_reviews", "Ü2fa_tokens", "reviews"])
+def test_dbt_reads_the_doc_blocks_of_each_table(table: str) -> None:
+    """One that it reads without a name stops it for the whole project."""
+    made = writer("orders", table)
+    columns = [made._data_column(Column(name, "string")) for name in ("id", "2nd name")]
+    text = "".join(
+        drafts._render("column.md", column=one, table=table, key=["id"]) for one in columns
+    )
+    blocks: Any = extract_toplevel_blocks(text, allowed_blocks={"docs"}, collect_raw_data=False)
+    assert [one.block_name for one in blocks] == [one.doc for one in columns]
 
 
 def test_only_what_no_landing_or_deletion_can_cause_is_an_error_of_a_staging_model() -> None:
