@@ -16,8 +16,11 @@ from dbt_common.clients.jinja import extract_toplevel_blocks
 
 from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.delta import Delta
+from dbt_afterimage.landing.tables import Table
 from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
+from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.scaffold import drafts, keys, landed, plans
 from dbt_afterimage.scaffold.entries import Entry, Listing, read
 from dbt_afterimage.scaffold.keys import NoKey
@@ -1083,6 +1086,46 @@ def writer(
     plan = plans.Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
     there = drafts._Existing(project, landed, of_qlik, entry)
     return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
+
+
+@pytest.mark.parametrize(
+    ("schema", "current", "file_format", "has_views"),
+    [
+        ("crm", "spark_catalog", "delta", True),
+        ("lake.crm", "spark_catalog", "iceberg", False),
+        ("`my-lake`.crm", "spark_catalog", "iceberg", False),
+        ("crm", "my-lake", "iceberg", False),
+        ("spark_catalog.crm", "my-lake", "delta", True),
+    ],
+)
+def test_models_are_for_the_catalog_that_the_schema_of_the_target_names(
+    schema: str,
+    current: str,
+    file_format: str,
+    has_views: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Landed tables are in the current catalog all the same."""
+    iceberg, delta = "org.apache.iceberg.spark.SparkCatalog", "org.example.DeltaCatalog"
+    kinds = {"lake": iceberg, "my-lake": iceberg, "spark_catalog": delta}
+
+    def rows(_: Any, sql: str) -> list[Any]:
+        if sql == "select current_catalog()":
+            return [(current,)]
+        # Without quotes Spark takes nothing else for the name of a setting.
+        asked = re.fullmatch(r"set (?:`([^`]+)`|([\w.:]+))", sql)
+        assert asked, f"[INVALID_SET_SYNTAX] {sql}"
+        name = asked[1] or asked[2]
+        return [(name, kinds[name.removeprefix("spark.sql.catalog.")])]
+
+    monkeypatch.setattr(Opened, "rows", rows)
+    monkeypatch.setattr(Opened, "credentials", SimpleNamespace(schema=schema))
+    project = Opened.__new__(Opened)
+    project.folder = tmp_path
+    assert (project.table_format, project.has_views) == (file_format, has_views)
+    landing = Table(project, "raw", "orders")
+    assert isinstance(landing._format, Delta) == (current == "spark_catalog")
 
 
 @pytest.mark.parametrize("table", ["360_reviews", "Ü2fa_tokens", "reviews"])
