@@ -130,7 +130,7 @@ def draft(
         NoChangeTable: It is not a change table.
         SeveralTables: It holds several source tables, or some are listed.
         Stays: It has models, and what is landed now does not show what theirs are; or they are
-            those of another table.
+            those of another table; or nothing but metadata messages was found by a search.
         NotReadable: There is no such table, or Spark cannot read it.
         AfterimageError: The user must say more about it.
     """
@@ -145,13 +145,13 @@ def draft(
         # The rows that showed it may have been taken in and deleted.
         for system in (one for one in SYSTEMS if one.is_shown_by_rows):
             existing = _Existing(project, landed, Found(system, [], [], {}), entry)
-            if existing.is_staged_by_us:
+            if existing.staging is not None:
                 raise Stays(said, existing.models)
         raise NoChangeTable(said)
     value = str(entry.arguments.get("value", "value"))
     of_qlik = is_searched and found.system.macro == "qlik_messages"
     if of_qlik and tables.holds_metadata(project, str(landed.relation), value)[1]:
-        raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
+        raise Stays(f"{landed.name} has only metadata messages, and no change", [])
     existing = _Existing(project, landed, found, entry)
     if existing.is_of_another(is_listed=is_listed):
         raise Stays(

@@ -635,6 +635,37 @@ def test_what_cannot_be_read_may_be_ignored_or_listed(
         init.add(shared, ["private.*"], False, {})
 
 
+def test_a_table_of_the_list_that_is_no_change_table_is_a_question(
+    shared: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`raw.plain__ct` was meant. Nobody has asked for the others that are none."""
+    file = shared.folder / "afterimage.yml"
+    ignored = "ignore: ['hr-export.*', private.*, raw.damaged, raw.topic, raw.view*]\n"
+    file.write_text(f"{ignored}tables:\n- {{relation: raw.plain, key: [id]}}\n- raw.orders__ct\n")
+    for patterns, is_all in ([], True), (["raw.*"], False):
+        assert init.add(shared, patterns, is_all, {}) == (["stg"], 1)
+        assert "raw.plain: no change table" in capsys.readouterr().out
+    file.write_text(f"{ignored}tables: [raw.orders__ct]\n")
+    assert init.add(shared, [], True, {}) == (["stg"], 0)
+    assert "plain" not in capsys.readouterr().out
+
+
+def test_a_table_whose_rows_were_deleted_stays_as_somebody_has_staged_it() -> None:
+    """Files of DMS are known by their rows alone."""
+    raw = source_node("raw", "boxes", "raw", "boxes", "models/mine.yml")
+    staging = model("stg_boxes", "marts", raw.unique_id, macro="dms_changes")
+    project: Any = Project(raw)
+    project.models_folder = "models"
+    project.columns_of = lambda _: [Column("Op", "string"), Column("id", "int")]
+    project.rows = lambda _: [(False,)]
+    with pytest.raises(drafts.NoChangeTable):
+        drafts.draft(project, Entry("raw.boxes", key=("id",)))
+    project.models = lambda: [staging]
+    with pytest.raises(drafts.Stays) as stays:
+        drafts.draft(project, Entry("raw.boxes", key=("id",)))
+    assert stays.value.models == [staging]
+
+
 def test_metadata_are_found_beside_a_table_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
