@@ -20,7 +20,14 @@ from dbt_afterimage.scaffold import plans
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.landed import Landed, model_name, text_literal
 from dbt_afterimage.scaffold.plans import Plan, Question
-from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, recognise
+from dbt_afterimage.scaffold.systems import (
+    ENVELOPE,
+    SYSTEMS,
+    Found,
+    is_ours,
+    known_by,
+    recognise,
+)
 
 KINDS = ("staging", "history", "current", "audit")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -559,6 +566,29 @@ class _Writer:
                 f" name: --name. {tables.WAS_MOVED}"
             )
 
+    def _check_tables(self, new: Sequence[str]) -> None:
+        """Check that no new model has the name of a table in the target's schema that is not ours.
+
+        Args:
+            new: The kinds of the new models.
+        """
+        if not new:
+            return
+        place = tables.in_sql(str(self.project.credentials.schema))
+        names = "|".join(self.planned[kind] for kind in new)
+        try:
+            shown = self.project.rows(f"show tables in {place} like '{names}'")
+        except AfterimageError:
+            return  # The first build makes the schema.
+        for name in sorted(str(row[1]) for row in shown):
+            columns = self.project.columns_of(f"{place}.{quote(name)}")
+            if columns is not None and not is_ours(columns):
+                raise AfterimageError(
+                    f"{self.project.credentials.schema}.{name} exists, and Afterimage has not built"
+                    f" it: the model {name} would replace it. Give the new models another name:"
+                    " --name"
+                )
+
     def _expected_rejects(self) -> list[str]:
         """Return what a topic's messages are rejected for without anything being wrong."""
         if self.found.system.folder != "debezium":
@@ -585,6 +615,7 @@ class _Writer:
                 f"models of {self.landed.name} must have history beside current, which reads it."
                 f" Got: {', '.join(self.entry.models)}"
             )
+        self._check_tables([kind for kind in wanted if self.models[kind] is None])
         staging = self.names["staging"]
         made = Draft(self.entry, self.found, self.plan.key, staging, Texts(self.landed.name))
         texts = made.texts
