@@ -18,7 +18,7 @@ from dbt_afterimage.runtime.project import REGISTRY_SCHEMAS, Column, Project, qu
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
 from dbt_afterimage.scaffold.entries import FILE, Entry
-from dbt_afterimage.scaffold.landed import Landed, model_name, text_literal
+from dbt_afterimage.scaffold.landed import Landed, Source, model_name, text_literal
 from dbt_afterimage.scaffold.plans import Plan, Question
 from dbt_afterimage.scaffold.systems import (
     ENVELOPE,
@@ -640,7 +640,7 @@ class _Writer:
         if self.models["staging"] is None or self.existing.is_ours("staging"):
             for table in (self.landed, *self.others.values()):
                 if table.source is not None:
-                    path = f"{self.folders['staging']}/_src_{table.source.name}.yml"
+                    path = self._source_file(table.source)
                     texts.blocks.setdefault(path, {})[table.source.table] = self._source(table)
                     texts.heads[path] = _render("sources.yml", source=table.source)
         for kind in wanted:
@@ -718,6 +718,12 @@ class _Writer:
         """
         before = "_" if self.name[0].isdigit() else ""
         return f"{before}{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
+
+    def _source_file(self, source: Source) -> str:
+        """Return the file of a source: the one that has it, be it that of another system."""
+        known = self.project.source(source.name, source.table)
+        there = None if known is None else self.project.file_of(known)
+        return there or f"{self.folders['staging']}/_src_{source.name}.yml"
 
     def _source(self, table: Landed) -> str:
         if table is not self.landed:

@@ -1701,6 +1701,24 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     assert of_init(shop.folder) == set()
 
 
+def test_a_table_that_two_systems_read_is_declared_once(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    land_table(lake, "parcels__ct", *ORDERS["orders__ct"], schema="wharf")
+    land_table(lake, "leases_cd", *LOANS.tables["cd_loans"], schema="wharf")
+    land_table(lake, "offices", {"id": "int"}, [{"id": 1}], schema="wharf")
+    init.ok("wharf.parcels__ct", "--base", "wharf.offices")
+    init.ok("wharf.leases_cd", "--key", "LOAN", "--base", "wharf.offices")
+    empty.dbt("parse")
+    # The list alone gives the same.
+    ours = bytes_of_init(empty.folder)
+    for path in ours:
+        (empty.folder / path).unlink()
+    init.ok("--from", "afterimage.yml")
+    assert bytes_of_init(empty.folder) == ours
+    assert init.ok("--check").endswith("Everything matches afterimage.yml.\n")
+
+
 @pytest.mark.slow
 def test_a_landed_table_is_not_replaced_by_a_model_of_its_name(
     empty: Project, lake: Lake, init: Init

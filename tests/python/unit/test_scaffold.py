@@ -247,6 +247,23 @@ def test_two_tables_of_one_list_do_not_become_one_source(tmp_path: Path, whole: 
     assert "--as SCHEMA.TABLE" in str(refused.value)
 
 
+def test_a_table_that_two_systems_read_is_one_source(tmp_path: Path) -> None:
+    """dbt parses nothing of a project that declares it twice."""
+
+    def of(system: str, schema: str = "parquet") -> Texts:
+        one = texts(system, "/landing/customers", f"Beside {system}.", schema)
+        [path] = one.blocks
+        own = path.replace("qlik", system)
+        return Texts(system, {}, {own: one.blocks[path]}, {own: one.heads[path]})
+
+    [change] = changes(tmp_path, [of("netiq"), of("db2")], whole=True)
+    assert change.path == "models/staging/netiq/_src_parquet.yml"
+    assert change.new.count("/landing/customers") == 1
+    # Under one name they would be two tables.
+    with pytest.raises(AfterimageError, match="two schemas"):
+        changes(tmp_path, [of("netiq"), of("db2", schema="orc")], whole=True)
+
+
 def test_folders_of_one_name_are_not_one_table_under_two_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
