@@ -60,7 +60,8 @@
     {%- if built not in [none, format] and (built not in afterimage._file_formats() or afterimage._can_merge()) -%}
         {%- do exceptions.raise_compiler_error(
             model.config.materialized ~ ' ' ~ model.name ~ ": `file_format` must be '" ~ built ~ "', as it was when "
-            ~ existing_relation ~ ' was built. For another one run `dbt run --full-refresh --select ' ~ model.name
+            ~ existing_relation ~ ' was built. If it is another table, such as a landed one, give the model another'
+            ~ ' `alias`. For another format run `dbt run --full-refresh --select ' ~ model.name
             ~ '`; copy the table first if rows of the tables that it reads have been deleted. Got: '
             ~ (format or 'none')
         ) -%}

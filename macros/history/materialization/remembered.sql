@@ -1,12 +1,13 @@
-{#- What the table remembers, or an error that asks for a full refresh. -#}
+{#- What the table remembers, or an error that says what to do. It may be a landed table of the model's name. -#}
 {%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set properties = afterimage._table_properties(target_relation) -%}
     {%- set taken_in = afterimage._from_property(properties.get('afterimage.taken_in')) -%}
     {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
     {%- if taken_in is none or built_with is none -%}
         {%- do exceptions.raise_compiler_error(
-            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. To replace it, run"
-            ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
+            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. If it is another"
+            ~ " table, such as a landed one, give the model another `alias`. Only if the model has built it as something"
+            ~ " else before, drop it."
         ) -%}
     {%- endif -%}
     {%- set now = afterimage._options_text(options) -%}

@@ -322,9 +322,12 @@ def _look(
                 if is_whole:
                     print(f"{one.entry.relation}: its models stay as they are", flush=True)
                 continue
-            if is_pattern and isinstance(one.made, NotReadable) and not is_listed(one.entry):
-                _print_left_out(one.entry.relation, one.made)
-                continue
+            if is_pattern and not is_listed(one.entry):
+                if isinstance(one.made, NotReadable):
+                    _print_left_out(one.entry.relation, one.made)
+                    continue
+                if isinstance(one.made, drafts.NoChangeTable):
+                    continue
             _note(outcome, one, is_single=len(wanted) == 1, is_pattern=is_pattern)
     if len(wanted) > 1 or is_pattern:
         _print_keys(outcome)
@@ -352,8 +355,6 @@ def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool
                 f"another table has the model {taken[0]}: give this one a `name` in {FILE}"
             )
     if isinstance(made, AfterimageError):
-        if is_pattern and isinstance(made, drafts.NoChangeTable):
-            return
         outcome.problems.append((entry, made))
         # Tables that lack nothing but a key are listed together.
         if (not is_single or is_pattern) and not isinstance(made, NoKey):

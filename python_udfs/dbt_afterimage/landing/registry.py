@@ -167,8 +167,9 @@ class Schemas:
         if self._project.columns_of(self._name) is None:
             properties = {_IDENTITY: uuid.uuid4().hex, _ORIGIN: origin.encode().hex()}
             columns = ", ".join(f"{quote(one.name)} {one.type}" for one in COLUMNS)
+            file_format = self._project.format_in(self._project.catalog)
             self._project.rows(
-                f"create table {self._name} ({columns}) using {self._project.table_format}"
+                f"create table {self._name} ({columns}) using {file_format}"
                 f" tblproperties ({assignments(properties)})"
             )
         found = self._target.properties()

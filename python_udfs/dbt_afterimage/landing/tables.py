@@ -1,4 +1,4 @@
-"""Loads landed files into a table of the target's format, each of them once.
+"""Loads landed files into a table of the catalog's format, each of them once.
 
 The table remembers its files in a property. How rows and property come in together is a matter of
 the format: `iceberg.py` and `delta.py`.
@@ -146,7 +146,9 @@ class Table:
 
     @cached_property
     def _format(self) -> Iceberg | Delta:
-        kind = Delta if self._project.table_format == "delta" else Iceberg
+        # The table is in the session's catalog, whichever the target's schema names.
+        file_format = self._project.format_in(self._project.catalog)
+        kind = Delta if file_format == "delta" else Iceberg
         return kind(self._target)
 
     def _remembered(self) -> Memory:

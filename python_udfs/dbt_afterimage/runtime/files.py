@@ -13,7 +13,7 @@ import signal
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,7 @@ def changes(
     blocks: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
     refused: dict[int, str] = {}
+    texts = _with_each_source_once(texts)
     for place, one in enumerate(texts):
         clash = _clash(one, heads, blocks)
         if clash is not None:
@@ -155,6 +156,27 @@ def changes(
         old, head, own = _text(folder / path), heads[path], blocks[path]
         found[path] = _shared(path, old, head, own, _lacking(path, old, head, own), named)
     return [found[path] for path in (*docs, *sources, *models, *others)]
+
+
+def _with_each_source_once(texts: Sequence[Texts]) -> list[Texts]:
+    """Return the texts with each table of a source in one file, the first that has it.
+
+    Tables of two systems may read one table beside their own.
+    """
+    places: dict[tuple[str, str], str] = {}
+    found = []
+    for one in texts:
+        blocks: dict[str, dict[str, str]] = {}
+        heads = dict(one.heads)
+        for path, own in one.blocks.items():
+            for name, text in own.items():
+                # A file of sources is named after its source.
+                key = (Path(path).name, name)
+                there = places.setdefault(key, path) if "/_src_" in path else path
+                blocks.setdefault(there, {})[name] = text
+                heads[there] = one.heads[path]
+        found.append(replace(one, blocks=blocks, heads=heads))
+    return found
 
 
 def _clash(

@@ -312,11 +312,25 @@ class Project:
         """Spark's current catalog."""
         return str(self.rows("select current_catalog()")[0][0])
 
+    @property
+    def _target_catalog(self) -> str:
+        """The catalog of the target's tables, which the target's schema may name."""
+        first, dot, _ = str(self.credentials.schema).partition(".")
+        return first.replace("`", "") if dot else self.catalog
+
     @cached_property
     def table_format(self) -> str:
         """The format of the target's tables: `delta` in a catalog of Delta, else `iceberg`."""
-        # The session knows it, whoever has started it.
-        [[_, kind]] = self.rows(f"set spark.sql.catalog.{self.catalog}")
+        return self.format_in(self._target_catalog)
+
+    def format_in(self, catalog: str) -> str:
+        """Return the format of a catalog's tables: `delta` in one of Delta, else `iceberg`.
+
+        Args:
+            catalog: The catalog.
+        """
+        # The session knows it, whoever has started it. A name with a hyphen needs the quotes.
+        [[_, kind]] = self.rows(f"set {quote(f'spark.sql.catalog.{catalog}')}")
         return "delta" if str(kind).endswith("DeltaCatalog") else "iceberg"
 
     @cached_property
@@ -331,8 +345,8 @@ class Project:
 
     @property
     def has_views(self) -> bool:
-        """Whether the catalog keeps views: Spark's own does, be it of Hive or of Delta."""
-        return self.catalog == "spark_catalog"
+        """Whether the target's catalog keeps views: Spark's own does, be it of Hive or Delta."""
+        return self._target_catalog == "spark_catalog"
 
     @property
     def models_folder(self) -> str:

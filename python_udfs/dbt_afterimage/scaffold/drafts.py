@@ -18,9 +18,16 @@ from dbt_afterimage.runtime.project import REGISTRY_SCHEMAS, Column, Project, qu
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
 from dbt_afterimage.scaffold.entries import FILE, Entry
-from dbt_afterimage.scaffold.landed import Landed, model_name, text_literal
+from dbt_afterimage.scaffold.landed import Landed, Source, model_name, text_literal
 from dbt_afterimage.scaffold.plans import Plan, Question
-from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, recognise
+from dbt_afterimage.scaffold.systems import (
+    ENVELOPE,
+    SYSTEMS,
+    Found,
+    is_ours,
+    known_by,
+    recognise,
+)
 
 KINDS = ("staging", "history", "current", "audit")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -130,7 +137,7 @@ def draft(
         NoChangeTable: It is not a change table.
         SeveralTables: It holds several source tables, or some are listed.
         Stays: It has models, and what is landed now does not show what theirs are; or they are
-            those of another table.
+            those of another table; or nothing but metadata messages was found by a search.
         NotReadable: There is no such table, or Spark cannot read it.
         AfterimageError: The user must say more about it.
     """
@@ -145,13 +152,13 @@ def draft(
         # The rows that showed it may have been taken in and deleted.
         for system in (one for one in SYSTEMS if one.is_shown_by_rows):
             existing = _Existing(project, landed, Found(system, [], [], {}), entry)
-            if existing.is_staged_by_us:
+            if existing.staging is not None:
                 raise Stays(said, existing.models)
         raise NoChangeTable(said)
     value = str(entry.arguments.get("value", "value"))
     of_qlik = is_searched and found.system.macro == "qlik_messages"
     if of_qlik and tables.holds_metadata(project, str(landed.relation), value)[1]:
-        raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
+        raise Stays(f"{landed.name} has only metadata messages, and no change", [])
     existing = _Existing(project, landed, found, entry)
     if existing.is_of_another(is_listed=is_listed):
         raise Stays(
@@ -559,6 +566,29 @@ class _Writer:
                 f" name: --name. {tables.WAS_MOVED}"
             )
 
+    def _check_tables(self, new: Sequence[str]) -> None:
+        """Check that no new model has the name of a table in the target's schema that is not ours.
+
+        Args:
+            new: The kinds of the new models.
+        """
+        if not new:
+            return
+        place = tables.in_sql(str(self.project.credentials.schema))
+        names = "|".join(self.planned[kind] for kind in new)
+        try:
+            shown = self.project.rows(f"show tables in {place} like '{names}'")
+        except AfterimageError:
+            return  # The first build makes the schema.
+        for name in sorted(str(row[1]) for row in shown):
+            columns = self.project.columns_of(f"{place}.{quote(name)}")
+            if columns is not None and not is_ours(columns):
+                raise AfterimageError(
+                    f"{self.project.credentials.schema}.{name} exists, and Afterimage has not built"
+                    f" it: the model {name} would replace it. Give the new models another name:"
+                    " --name"
+                )
+
     def _expected_rejects(self) -> list[str]:
         """Return what a topic's messages are rejected for without anything being wrong."""
         if self.found.system.folder != "debezium":
@@ -585,6 +615,7 @@ class _Writer:
                 f"models of {self.landed.name} must have history beside current, which reads it."
                 f" Got: {', '.join(self.entry.models)}"
             )
+        self._check_tables([kind for kind in wanted if self.models[kind] is None])
         staging = self.names["staging"]
         made = Draft(self.entry, self.found, self.plan.key, staging, Texts(self.landed.name))
         texts = made.texts
@@ -609,7 +640,7 @@ class _Writer:
         if self.models["staging"] is None or self.existing.is_ours("staging"):
             for table in (self.landed, *self.others.values()):
                 if table.source is not None:
-                    path = f"{self.folders['staging']}/_src_{table.source.name}.yml"
+                    path = self._source_file(table.source)
                     texts.blocks.setdefault(path, {})[table.source.table] = self._source(table)
                     texts.heads[path] = _render("sources.yml", source=table.source)
         for kind in wanted:
@@ -681,8 +712,18 @@ class _Writer:
         return _DataColumn(column.name, column.type, self._doc_name(column.name), is_plain)
 
     def _doc_name(self, column: str) -> str:
-        """Return the doc block of a column; similar names may share one."""
-        return f"{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
+        """Return the doc block of a column; similar names may share one.
+
+        dbt reads no name that begins with a digit, and no other table's begins with this sign.
+        """
+        before = "_" if self.name[0].isdigit() else ""
+        return f"{before}{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
+
+    def _source_file(self, source: Source) -> str:
+        """Return the file of a source: the one that has it, be it that of another system."""
+        known = self.project.source(source.name, source.table)
+        there = None if known is None else self.project.file_of(known)
+        return there or f"{self.folders['staging']}/_src_{source.name}.yml"
 
     def _source(self, table: Landed) -> str:
         if table is not self.landed:

@@ -192,8 +192,7 @@ def recognise(
     if system is not None and system not in (one.macro for one in SYSTEMS):
         allowed = ", ".join(one.macro for one in SYSTEMS)
         raise AfterimageError(f"system must be one of {allowed}. Got: {system}")
-    here = {column.name.lower() for column in columns}
-    if system is None and any(here.issuperset(ours) for ours in _OURS):
+    if system is None and is_ours(columns):
         return None
     prefix = header_prefix(columns, arguments)
     shown = {_sign(column.name, prefix): column for column in columns}
@@ -235,6 +234,16 @@ def recognise(
         if fits and (best is None or share > best[0]):
             best = (share, found)
     return best[1] if best else None
+
+
+def is_ours(columns: Sequence[Column]) -> bool:
+    """Whether a table has the columns of one that Afterimage builds.
+
+    Args:
+        columns: The table's columns.
+    """
+    here = {column.name.lower() for column in columns}
+    return any(here.issuperset(ours) for ours in _OURS)
 
 
 _SEQUENCE_TYPES = ("string", "decimal(35,0)", "decimal(38,0)")

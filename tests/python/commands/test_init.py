@@ -1701,6 +1701,52 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     assert of_init(shop.folder) == set()
 
 
+def test_a_table_that_two_systems_read_is_declared_once(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    land_table(lake, "parcels__ct", *ORDERS["orders__ct"], schema="wharf")
+    land_table(lake, "leases_cd", *LOANS.tables["cd_loans"], schema="wharf")
+    land_table(lake, "offices", {"id": "int"}, [{"id": 1}], schema="wharf")
+    init.ok("wharf.parcels__ct", "--base", "wharf.offices")
+    init.ok("wharf.leases_cd", "--key", "LOAN", "--base", "wharf.offices")
+    empty.dbt("parse")
+    # The list alone gives the same.
+    ours = bytes_of_init(empty.folder)
+    for path in ours:
+        (empty.folder / path).unlink()
+    init.ok("--from", "afterimage.yml")
+    assert bytes_of_init(empty.folder) == ours
+    assert init.ok("--check").endswith("Everything matches afterimage.yml.\n")
+
+
+@pytest.mark.slow
+def test_a_landed_table_is_not_replaced_by_a_model_of_its_name(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """It is in the target's schema, and nobody has another copy."""
+    land_table(lake, "berths__ct", *ORDERS["orders__ct"])
+
+    def refused(name: str) -> bool:
+        """Land a table, and tell whether `init` refuses to write a model of its name."""
+        land_table(lake, name, {"id": "int"}, [{"id": 1}], schema="afterimage")
+        error = init.refused("landing.berths__ct")
+        lake.spark.sql(f"drop table afterimage.{name}")
+        assert of_init(empty.folder) == set()
+        return f"afterimage.{name} exists, and Afterimage has not built it" in error
+
+    assert all(refused(f"berths_{kind}") for kind in ("history", "current", "audit"))
+    land_table(lake, "berths_audit", {"id": "int"}, [{"id": 1}], schema="afterimage")
+    init.ok("landing.berths__ct", "--name", "moorings")
+    # So is one that is built already, and whose model was deleted.
+    empty.dbt("run", "--select", "stg_qlik__moorings+")
+    shutil.rmtree(empty.folder / "models/staging")
+    for kind in ("history", "current", "audit"):
+        shutil.rmtree(empty.folder / "models" / kind)
+    assert "wrote  models/history/moorings_history.sql" in init.ok("landing.berths__ct")
+    assert lake.rows("select id from afterimage.berths_audit") == [{"id": 1}]
+    lake.spark.sql("drop table afterimage.berths_audit")
+
+
 @pytest.mark.minutes
 def test_each_table_of_a_topic_has_a_stream_of_its_own(
     shop: Project, lake: Lake, init: Init

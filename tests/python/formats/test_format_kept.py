@@ -43,7 +43,7 @@ def refused(project: Project) -> list[str]:
         project.dbt("run", "--select", *TABLES)
     said = " ".join(str(error.value).split())
     return [
-        said.split(f"{name} `file_format` must be ")[1][:250]
+        said.split(f"{name} `file_format` must be ")[1][:350]
         for name in ("change_stream stg_stream:", "history stream_history:", "audit stream_audit:")
     ]
 
@@ -60,6 +60,7 @@ def test_a_format_that_is_edited_or_lost_drops_no_table(
         write(project, file_format)
         for name, said in zip(TABLES, refused(project), strict=True):
             assert said.startswith(f"'{FORMAT}'")
+            assert "such as a landed one, give the model another `alias`" in said
             assert f"dbt run --full-refresh --select {name}`; copy the table first" in said
             assert f"Got: {file_format.strip(chr(39))}" in said
     write(project, repr(FORMAT))

@@ -13,7 +13,7 @@ TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"' + r"|'((?:[^'\\]|\\.)*)'")
 # Messages that two places raise, or that Spark raises, are set to one of these variables.
 NAMED = re.compile(r"\{%- set (?:message|overtaken) =(.*?)-?%\}", re.DOTALL)
 VERBS = "build|check|correct|give|land|map|rename|restore|run|select|set|stage|use|write"
-REMEDY = re.compile(rf"(?:^|[.:;,] )(?:or,? |to replace it, )?(?:{VERBS})\b", re.IGNORECASE)
+REMEDY = re.compile(rf"(?:^|[.:;,] )(?:or,? )?(?:{VERBS})\b", re.IGNORECASE)
 
 
 def macro_messages() -> dict[str, str]:

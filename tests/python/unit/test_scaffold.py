@@ -12,11 +12,15 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from dbt_common.clients.jinja import extract_toplevel_blocks
 
 from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.delta import Delta
+from dbt_afterimage.landing.tables import Table
 from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
+from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.scaffold import drafts, keys, landed, plans
 from dbt_afterimage.scaffold.entries import Entry, Listing, read
 from dbt_afterimage.scaffold.keys import NoKey
@@ -241,6 +245,23 @@ def test_two_tables_of_one_list_do_not_become_one_source(tmp_path: Path, whole: 
         changes(tmp_path, pair, whole=whole)
     assert "both /landing/eu/customers__ct and /landing/us/customers__ct" in str(refused.value)
     assert "--as SCHEMA.TABLE" in str(refused.value)
+
+
+def test_a_table_that_two_systems_read_is_one_source(tmp_path: Path) -> None:
+    """dbt parses nothing of a project that declares it twice."""
+
+    def of(system: str, schema: str = "parquet") -> Texts:
+        one = texts(system, "/landing/customers", f"Beside {system}.", schema)
+        [path] = one.blocks
+        own = path.replace("qlik", system)
+        return Texts(system, {}, {own: one.blocks[path]}, {own: one.heads[path]})
+
+    [change] = changes(tmp_path, [of("netiq"), of("db2")], whole=True)
+    assert change.path == "models/staging/netiq/_src_parquet.yml"
+    assert change.new.count("/landing/customers") == 1
+    # Under one name they would be two tables.
+    with pytest.raises(AfterimageError, match="two schemas"):
+        changes(tmp_path, [of("netiq"), of("db2", schema="orc")], whole=True)
 
 
 def test_folders_of_one_name_are_not_one_table_under_two_names(
@@ -629,6 +650,37 @@ def test_what_cannot_be_read_may_be_ignored_or_listed(
     # And so is a schema that somebody has named.
     with pytest.raises(AfterimageError, match="INSUFFICIENT_PERMISSIONS"):
         init.add(shared, ["private.*"], False, {})
+
+
+def test_a_table_of_the_list_that_is_no_change_table_is_a_question(
+    shared: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`raw.plain__ct` was meant. Nobody has asked for the others that are none."""
+    file = shared.folder / "afterimage.yml"
+    ignored = "ignore: ['hr-export.*', private.*, raw.damaged, raw.topic, raw.view*]\n"
+    file.write_text(f"{ignored}tables:\n- {{relation: raw.plain, key: [id]}}\n- raw.orders__ct\n")
+    for patterns, is_all in ([], True), (["raw.*"], False):
+        assert init.add(shared, patterns, is_all, {}) == (["stg"], 1)
+        assert "raw.plain: no change table" in capsys.readouterr().out
+    file.write_text(f"{ignored}tables: [raw.orders__ct]\n")
+    assert init.add(shared, [], True, {}) == (["stg"], 0)
+    assert "plain" not in capsys.readouterr().out
+
+
+def test_a_table_whose_rows_were_deleted_stays_as_somebody_has_staged_it() -> None:
+    """Files of DMS are known by their rows alone."""
+    raw = source_node("raw", "boxes", "raw", "boxes", "models/mine.yml")
+    staging = model("stg_boxes", "marts", raw.unique_id, macro="dms_changes")
+    project: Any = Project(raw)
+    project.models_folder = "models"
+    project.columns_of = lambda _: [Column("Op", "string"), Column("id", "int")]
+    project.rows = lambda _: [(False,)]
+    with pytest.raises(drafts.NoChangeTable):
+        drafts.draft(project, Entry("raw.boxes", key=("id",)))
+    project.models = lambda: [staging]
+    with pytest.raises(drafts.Stays) as stays:
+        drafts.draft(project, Entry("raw.boxes", key=("id",)))
+    assert stays.value.models == [staging]
 
 
 def test_metadata_are_found_beside_a_table_that_cannot_be_read(
@@ -1082,6 +1134,58 @@ def writer(
     plan = plans.Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
     there = drafts._Existing(project, landed, of_qlik, entry)
     return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
+
+
+@pytest.mark.parametrize(
+    ("schema", "current", "file_format", "has_views"),
+    [
+        ("crm", "spark_catalog", "delta", True),
+        ("lake.crm", "spark_catalog", "iceberg", False),
+        ("`my-lake`.crm", "spark_catalog", "iceberg", False),
+        ("crm", "my-lake", "iceberg", False),
+        ("spark_catalog.crm", "my-lake", "delta", True),
+    ],
+)
+def test_models_are_for_the_catalog_that_the_schema_of_the_target_names(
+    schema: str,
+    current: str,
+    file_format: str,
+    has_views: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Landed tables are in the current catalog all the same."""
+    iceberg, delta = "org.apache.iceberg.spark.SparkCatalog", "org.example.DeltaCatalog"
+    kinds = {"lake": iceberg, "my-lake": iceberg, "spark_catalog": delta}
+
+    def rows(_: Any, sql: str) -> list[Any]:
+        if sql == "select current_catalog()":
+            return [(current,)]
+        # Without quotes Spark takes nothing else for the name of a setting.
+        asked = re.fullmatch(r"set (?:`([^`]+)`|([\w.:]+))", sql)
+        assert asked, f"[INVALID_SET_SYNTAX] {sql}"
+        name = asked[1] or asked[2]
+        return [(name, kinds[name.removeprefix("spark.sql.catalog.")])]
+
+    monkeypatch.setattr(Opened, "rows", rows)
+    monkeypatch.setattr(Opened, "credentials", SimpleNamespace(schema=schema))
+    project = Opened.__new__(Opened)
+    project.folder = tmp_path
+    assert (project.table_format, project.has_views) == (file_format, has_views)
+    landing = Table(project, "raw", "orders")
+    assert isinstance(landing._format, Delta) == (current == "spark_catalog")
+
+
+@pytest.mark.parametrize("table", ["360_reviews", "Ü2fa_tokens", "reviews"])
+def test_dbt_reads_the_doc_blocks_of_each_table(table: str) -> None:
+    """One that it reads without a name stops it for the whole project."""
+    made = writer("orders", table)
+    columns = [made._data_column(Column(name, "string")) for name in ("id", "2nd name")]
+    text = "".join(
+        drafts._render("column.md", column=one, table=table, key=["id"]) for one in columns
+    )
+    blocks: Any = extract_toplevel_blocks(text, allowed_blocks={"docs"}, collect_raw_data=False)
+    assert [one.block_name for one in blocks] == [one.doc for one in columns]
 
 
 def test_only_what_no_landing_or_deletion_can_cause_is_an_error_of_a_staging_model() -> None:
