@@ -167,9 +167,10 @@ class Schemas:
         if self._project.columns_of(self._name) is None:
             properties = {_IDENTITY: uuid.uuid4().hex, _ORIGIN: origin.encode().hex()}
             columns = ", ".join(f"{quote(one.name)} {one.type}" for one in COLUMNS)
+            # A run that lands another topic may make it at the same moment.
             self._project.rows(
-                f"create table {self._name} ({columns}) using {self._project.table_format}"
-                f" tblproperties ({assignments(properties)})"
+                f"create table if not exists {self._name} ({columns})"
+                f" using {self._project.table_format} tblproperties ({assignments(properties)})"
             )
         found = self._target.properties()
         if _IDENTITY not in found:

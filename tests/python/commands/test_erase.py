@@ -579,9 +579,8 @@ def test_a_column_of_a_topic_is_no_key_of_its_messages(
         after = {"offset": key, "name": name}
         value = json.dumps({"op": "c", "after": after, "source": source})
         messages.append({"value": value, "partition": 0, "offset": place})
-    lake.create(
-        "offsets", {"value": "string", "partition": "int", "offset": "bigint"}, messages
-    )
+    kinds = {"value": "string", "partition": "int", "offset": "bigint"}
+    lake.create("offsets", kinds, messages)
     lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
     project.dbt("run", "--full-refresh")
     for is_known in (True, False):

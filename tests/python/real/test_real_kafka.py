@@ -443,9 +443,7 @@ def test_a_topic_made_anew_at_a_broker_without_identities(
 ) -> None:
     """As Redpanda up to 25.2. The topic is as long as it was by the next run, so no end is lost."""
     told = Answering.topic
-    monkeypatch.setattr(
-        Answering, "topic", lambda self, name: replace(told(self, name), id=NO_ID)
-    )
+    monkeypatch.setattr(Answering, "topic", lambda *asked: replace(told(*asked), id=NO_ID))
     topics.create("unnamed", partitions=2)
     topics.send("unnamed", [*numbered([1, 2], 0), *numbered([3], 1)])
     landings.land("unnamed")
