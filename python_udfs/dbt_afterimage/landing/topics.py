@@ -308,9 +308,9 @@ class TopicTable(Table):
         with self._view(broker, topic, newest) as (view, _):
             try:
                 [[others]] = self._project.rows(
-                    f"select count(*) from {view} as now inner join (select `partition`, `offset`,"
+                    f"select count(*) from {view} as sent inner join (select `partition`, `offset`,"
                     f" `timestamp` as landed_time from {self._name} where {landed}) as landed"
-                    " using (`partition`, `offset`) where now.`timestamp` <> landed_time"
+                    " using (`partition`, `offset`) where sent.`timestamp` <> landed_time"
                 )
             except AfterimageError as error:
                 raise broker.failure(topic.name, str(error)) from None
