@@ -18,6 +18,9 @@
     {%- set found = afterimage._reads_of(node) -%}
     {%- for id, reached in found.items() if not reached.is_passed -%}
         {%- set table = dict(afterimage._raw_table(id, plan.unique_key), **reached) -%}
+        {%- if not table.is_gone and afterimage._has_rows_in_texts(table, known) -%}
+            {%- do table.update({'images': []}) -%}
+        {%- endif -%}
         {#- Other tables describe changes, such as a registry's schemas, which have the key's name, and no row of it.
             An earlier release did not remember which these are. -#}
         {%- if table.is_gone -%}
@@ -60,6 +63,19 @@
     {%- set rows_left = known | map(attribute='name') | reject('in', of_raw) | list -%}
     {%- do plan.update({'loses_rows': plan.raw_tables != [] and not rows_left}) -%}
     {{ return(found | list) }}
+{%- endmacro -%}
+
+
+{#- Whether the values of rows are in texts, as in an event log or in messages: then a column with the key's name is
+    another one, such as the number of an event. Where nothing remembers it, the columns tell. -#}
+{%- macro _has_rows_in_texts(table, known) -%}
+    {%- if known | selectattr('in_texts', 'defined') | list -%}
+        {{ return(table.read_as in known | selectattr('in_texts') | map(attribute='name') | list) }}
+    {%- endif -%}
+    {{ return(
+        not afterimage._lacks_columns(table.types, ['record_id', 'table_key', 'event_type'])
+        or not afterimage._lacks_columns(table.types, ['value', 'offset'])
+    ) }}
 {%- endmacro -%}
 
 

@@ -171,7 +171,8 @@ def look(path: Path) -> Landing:
     if not files:
         raise AfterimageError(f"{shown(path)} has no files yet; land it once it has some")
     formats: dict[str, File] = {}
-    for file in files:
+    # An empty file may be one that is being written, and shows no format.
+    for file in [file for file in files if file.size] or files:
         formats.setdefault(_format(file), file)
     if len(formats) > 1:
         examples = ", ".join(f"{name} ({visible(file.name)})" for name, file in formats.items())

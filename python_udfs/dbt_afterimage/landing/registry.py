@@ -168,8 +168,9 @@ class Schemas:
             properties = {_IDENTITY: uuid.uuid4().hex, _ORIGIN: origin.encode().hex()}
             columns = ", ".join(f"{quote(one.name)} {one.type}" for one in COLUMNS)
             file_format = self._project.format_in(self._project.catalog)
+            # A run that lands another topic may make it at the same moment.
             self._project.rows(
-                f"create table {self._name} ({columns}) using {file_format}"
+                f"create table if not exists {self._name} ({columns}) using {file_format}"
                 f" tblproperties ({assignments(properties)})"
             )
         found = self._target.properties()

@@ -206,6 +206,7 @@ class TopicTable(Table):
             # Partitions that were added since the topic was landed first: all of them is new.
             added = {n: Partition(0, topic.id) for n in topic.end if n not in known and known}
             self._check_rows(known, notes)
+            self._check_newest(broker, topic, known)
             known |= {n: one for n, one in added.items() if topic.first[n]}
             wanted = self._wanted(topic, known, notes, accept_gap=accept_gap)
             messages = size = 0
@@ -280,6 +281,49 @@ class TopicTable(Table):
         )
         return {int(number): int(offset) for number, offset in rows}
 
+    def _check_newest(self, broker: Broker, topic: Topic, known: Mapping[int, Partition]) -> None:
+        """Compare the newest messages with the broker's, where no identity tells which topic it is.
+
+        Args:
+            broker: The broker.
+            topic: The topic as it is now.
+            known: What is remembered.
+
+        Raises:
+            AfterimageError: One has another time, so the topic is another one.
+        """
+        newest = {
+            number: (one.last, one.last + 1)
+            for number, one in known.items()
+            if NO_ID in (topic.id, one.topic)
+            and one.last is not None
+            and topic.first.get(number, one.next) <= one.last < topic.end.get(number, 0)
+        }
+        if not newest:
+            return
+        landed = " or ".join(
+            f"(`partition` = {number} and `offset` = {last})"
+            for number, (last, _) in newest.items()
+        )
+        with self._view(broker, topic, newest) as (view, _):
+            try:
+                [[others]] = self._project.rows(
+                    f"select count(*) from {view} as sent inner join (select `partition`, `offset`,"
+                    f" `timestamp` as landed_time from {self._name} where {landed}) as landed"
+                    " using (`partition`, `offset`) where sent.`timestamp` <> landed_time"
+                )
+            except AfterimageError as error:
+                raise broker.failure(topic.name, str(error)) from None
+        if others:
+            said = self._begins_again(topic, "was created again")
+            raise CreatedAgain(topic, said) if topic.id != NO_ID else AfterimageError(said)
+
+    def _begins_again(self, topic: Topic, what: str) -> str:
+        return (
+            f"topic {visible(topic.name)} {what} since it was landed into {self._shown}: its"
+            " offsets begin again, and would repeat; land it into another table: --as SCHEMA.TABLE"
+        )
+
     def _wanted(
         self, topic: Topic, known: dict[int, Partition], notes: list[str], *, accept_gap: bool
     ) -> dict[int, tuple[int, int]]:
@@ -294,18 +338,14 @@ class TopicTable(Table):
         Raises:
             AfterimageError: Messages are gone, or the topic is another one.
         """
-        # A broker before Kafka 2.8 knows no identities.
+        # Kafka knows identities since 2.8, and other brokers later or not at all.
         ids = {topic.id, NO_ID}
         other = topic.id != NO_ID and any(one.topic not in ids for one in known.values())
         # What was read may wait by now: `isolation.level` was another.
         shorter = [n for n, one in known.items() if topic.written.get(n, -1) < one.next]
         if other or shorter:
             what = "was created again" if other else f"has lost its end (partition {shorter[0]})"
-            said = (
-                f"topic {visible(topic.name)} {what} since it was landed into {self._shown}: its"
-                " offsets begin again, and would repeat; land it into another table: --as"
-                " SCHEMA.TABLE"
-            )
+            said = self._begins_again(topic, what)
             raise CreatedAgain(topic, said) if other else AfterimageError(said)
         if topic.id != NO_ID:
             for one in known.values():

@@ -507,6 +507,18 @@ def test_a_text_may_be_a_number_below(
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
 
 
+def forget(lake: Lake, table: str, name: str) -> list[Any]:
+    """Let a staging table be of a release that did not remember something; return what it was."""
+    [kept] = lake.rows(f"show tblproperties {SCHEMA}.{table} ('afterimage.keys')")
+    keys = json.loads(bytes.fromhex(kept["value"]))
+    noted = [one.pop(name) for one in keys]
+    earlier = json.dumps(keys).encode().hex()
+    lake.spark.sql(
+        f"alter table {SCHEMA}.{table} set tblproperties ('afterimage.keys' = '{earlier}')"
+    )
+    return noted
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_schema_of_a_registry_is_no_row_of_a_key(
@@ -535,15 +547,8 @@ def test_a_schema_of_a_registry_is_no_row_of_a_key(
     lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
     project.dbt("run", "--full-refresh")
     if not is_known:
-        property_name = "'afterimage.keys'"
-        [kept] = lake.rows(f"show tblproperties {SCHEMA}.stg_people ({property_name})")
-        keys = json.loads(bytes.fromhex(kept["value"]))
-        for one in keys:
-            assert one.pop("without_changes") == [f"{SCHEMA}.registry_schemas"]
-        earlier = json.dumps(keys).encode().hex()
-        lake.spark.sql(
-            f"alter table {SCHEMA}.stg_people set tblproperties ({property_name} = '{earlier}')"
-        )
+        noted = forget(lake, "stg_people", "without_changes")
+        assert noted == [[f"{SCHEMA}.registry_schemas"]]
     with pytest.raises(DbtError):
         erase(project, staging="stg_people", keys=[{"id": 5}], raw=True)
     assert "reads no table of Iceberg or Delta with the columns" in capfd.readouterr().out
@@ -553,6 +558,40 @@ def test_a_schema_of_a_registry_is_no_row_of_a_key(
     assert "registry_schemas" not in said
     assert len(lake.rows(f"select * from {SCHEMA}.registry_schemas")) == 2
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_a_column_of_a_topic_is_no_key_of_its_messages(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A table may have a key that is called `offset`. The message with the offset 5 is of key 7."""
+    project = make_project("erase_offsets")
+    sources = {"sources": [{"name": "raw", "schema": SCHEMA, "tables": [{"name": "offsets"}]}]}
+    project.file("models/sources.yml", json.dumps(sources))
+    columns = [{"name": "offset", "type": "int"}, {"name": "name", "type": "string"}]
+    project.stream(
+        "stg_offsets",
+        f"debezium_messages(source('raw', 'offsets'), unique_key=['offset'], columns={columns})",
+    )
+    messages = []
+    for place, key, name in ((5, 7, "Ada"), (7, 5, "Eve Marker")):
+        source = {"ts_ms": 1709283600000, "snapshot": "false", "file": "b.1", "pos": place}
+        after = {"offset": key, "name": name}
+        value = json.dumps({"op": "c", "after": after, "source": source})
+        messages.append({"value": value, "partition": 0, "offset": place})
+    kinds = {"value": "string", "partition": "int", "offset": "bigint"}
+    lake.create("offsets", kinds, messages)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    for is_known in (True, False):
+        if not is_known:
+            assert forget(lake, "stg_offsets", "in_texts") == [True]
+        with pytest.raises(DbtError):
+            erase(project, staging="stg_offsets", keys=[{"offset": 5}], raw=True)
+        assert "reads no table of Iceberg or Delta with the columns" in capfd.readouterr().out
+        assert len(lake.rows(f"select * from {SCHEMA}.offsets")) == 2
+    assert typed(project, "stg_offsets", "offset=5", "--dry-run") == 0
+    assert "raw.offsets: may have rows of these keys" in capfd.readouterr().out
 
 
 @pytest.mark.slow
@@ -1012,6 +1051,52 @@ def test_raw_rows_of_another_type_and_those_that_are_left(log_project: Project, 
     erase(log_project, staging="stg_log", keys=[{"id": 7}], raw=True)
     assert [int(one["id"]) for one in lake.rows(f"select id from {SCHEMA}.people")] == [8]
     rows = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_log")
+    assert sorted((str(one["reject_reason"]), one["source_rows"]) for one in rows) == [
+        ("None", 1),
+        ("erased", 1),
+    ]
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_column_of_a_log_is_no_key_of_its_events(
+    is_known: bool,
+    make_project: Callable[[str], Project],
+    lake: Lake,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A table may have a key that is called `record_id`. The log's first event is of key 2."""
+    project = make_project("erase_records")
+    tables = [{"name": "records_log"}, {"name": "records"}]
+    sources = {"sources": [{"name": "hr", "schema": SCHEMA, "tables": tables}]}
+    project.file("models/sources.yml", json.dumps(sources))
+    columns = [{"name": "record_id", "type": "int"}, {"name": "name", "type": "string"}]
+    project.stream(
+        "stg_records",
+        "netiq_event_log(source('hr', 'records_log'), unique_key=['record_id'], table='people',"
+        f" columns={columns}, base=source('hr', 'records'), as_of='2030-01-01')",
+    )
+    log = [
+        event(1, 1, 2, "Ada") | {"table_key": "record_id=2"},
+        event(2, 1, 1, "Eve Marker") | {"table_key": "record_id=1"},
+    ]
+    lake.create("records_log", LOG, log)
+    present = [{"record_id": 1, "name": "Eve Marker"}, {"record_id": 2, "name": "Ada"}]
+    lake.create("records", {"record_id": "int", "name": "string"}, present)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    if not is_known:
+        assert forget(lake, "stg_records", "in_texts") == [True]
+    assert typed(project, "stg_records", "record_id=1", "--raw", "--yes") == 0
+    said = capfd.readouterr().out
+    assert "hr.records_log: may have rows of these keys, and is left alone" in said
+    assert "hr.records: no file has rows of these keys" in said
+    assert "hr.records_log: no file" not in said
+    assert len(lake.rows(f"select * from {SCHEMA}.records_log")) == 2
+    assert [one["record_id"] for one in lake.rows(f"select * from {SCHEMA}.records")] == [2]
+    # The log still has the event that the change is of.
+    rows = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_records")
     assert sorted((str(one["reject_reason"]), one["source_rows"]) for one in rows) == [
         ("None", 1),
         ("erased", 1),

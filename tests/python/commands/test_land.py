@@ -27,9 +27,11 @@ from conftest import FORMAT, Lake, Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import stage
+from dbt_afterimage.landing.registry import Schemas
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Project as Asked
+from dbt_afterimage.runtime.project import Where
 from pages import page, typed
 
 ROWS: list[dict[str, Any]] = [
@@ -472,6 +474,19 @@ def test_csv_as_people_write_it(landings: Landings) -> None:
     landings.csv("a/4.csv", "id\n4\n")
     assert "1 file loaded" in landings.land(landings.folder / "a")
     assert [row["id"] for row in landings.rows("raw.a")] == [1, 2, 3, 4]
+
+
+def test_an_empty_file_waits_in_a_format_with_types_too(landings: Landings) -> None:
+    """A writer has opened it, and written nothing yet. Spark could not read it in place."""
+    landings.parquet("opened/1.parquet", [{"id": 1}])
+    landings.file("opened/2.parquet", b"")
+    said = landings.refused(landings.folder / "opened")
+    assert "2.parquet is not a complete parquet file" in said
+    assert "1 file loaded" in landings.land(landings.folder / "opened", "--copy")
+    assert landings.rows("raw.opened") == [{"id": 1}]
+    landings.parquet("opened/2.parquet", [{"id": 2}])
+    assert "1 file loaded" in landings.land(landings.folder / "opened", "--copy")
+    assert landings.rows("raw.opened") == [{"id": 1}, {"id": 2}]
 
 
 @pytest.mark.parametrize(
@@ -1425,3 +1440,14 @@ def test_the_page_followed_to_the_letter(
     copied = landings.lake.rows("select name from raw.customers_copy order by name")
     assert copied == [{"name": "a"}, {"name": "b"}]
     assert landings.rows("raw.prices") == [{"id": 1, "code": "007", "price": 9.5}]
+
+
+def test_two_runs_may_make_the_table_of_schemas_at_once(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They land two topics with a registry, and each sees that the table is not there."""
+    profiles = str(landings.project.folder / "profiles")
+    project = Asked(Where(project_dir=str(landings.project.folder), profiles_dir=profiles))
+    monkeypatch.setattr(project, "columns_of", lambda relation: None)
+    made = [Schemas(project, "raw")._ready("http://registry") for _ in range(2)]
+    assert made[0] == made[1]

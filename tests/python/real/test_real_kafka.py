@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from broker import Broker, options_file, running_broker
 from command_line import BIN, environment
 from conftest import FORMAT, Lake, Project
 from dbt_afterimage.cli import main
-from dbt_afterimage.landing.broker import OPTIONS, TIMEOUT
+from dbt_afterimage.landing.broker import NO_ID, OPTIONS, TIMEOUT
+from dbt_afterimage.landing.broker import Broker as Answering
 from dbt_afterimage.runtime.project import Project as Asked
 from messages import Topics, numbered
 from registry import running_registry
@@ -434,6 +436,34 @@ def test_a_topic_made_anew(
     finally:
         (landings.project.folder / "models/again.yml").unlink()
     assert landings.values(f"raw.{name}_2") == texts(7, 8, 9, 10, 11)
+
+
+def test_a_topic_made_anew_at_a_broker_without_identities(
+    landings: Landings, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Redpanda up to 25.2. The topic is as long as it was by the next run, so no end is lost."""
+    told = Answering.topic
+    monkeypatch.setattr(Answering, "topic", lambda *asked: replace(told(*asked), id=NO_ID))
+    topics.create("unnamed", partitions=2)
+    topics.send("unnamed", [*numbered([1, 2], 0), *numbered([3], 1)])
+    landings.land("unnamed")
+    topics.send("unnamed", numbered([4], 0))
+    assert "1 message loaded" in landings.land("unnamed")
+    assert "nothing new" in landings.land("unnamed")
+    topics.delete("unnamed")
+    time.sleep(1)
+    topics.create("unnamed", partitions=2)
+    topics.send("unnamed", [*numbered([5, 6, 7, 8], 0), *numbered([9], 1)])
+    said = landings.refused("unnamed")
+    assert "topic unnamed was created again since it was landed into raw.unnamed" in said
+    assert landings.values("raw.unnamed") == texts(1, 2, 4, 3)
+    landings.land("unnamed", "--as", "raw.unnamed_2")
+    topics.send("unnamed", numbered([10], 1))
+    assert "1 message loaded" in landings.land("unnamed", "--as", "raw.unnamed_2")
+    # A message that the broker no longer has tells nothing.
+    topics.forget("unnamed", 0, 4)
+    assert "nothing new" in landings.land("unnamed", "--as", "raw.unnamed_2")
+    assert landings.values("raw.unnamed_2") == texts(5, 6, 7, 8, 9, 10)
 
 
 def test_transactions_that_ended_well(landings: Landings, topics: Topics) -> None:

@@ -105,7 +105,7 @@ def test_memory_as_it_was_written_before_there_were_topics() -> None:
 
 
 def test_a_topic_whose_broker_learns_identities_is_known_by_its_own_from_then_on() -> None:
-    """The broker's answers are made up: no broker of today is without identities."""
+    """As Redpanda's, which knew none up to 25.2. The broker's answers are made up."""
     table = object.__new__(TopicTable)
     table._shown = "raw.orders"
     known = {0: Partition(1000, broker.NO_ID)}
