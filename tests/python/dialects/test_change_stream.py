@@ -1449,6 +1449,29 @@ def test_incremental_reads_rows_that_land_a_year_late(
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
+def test_a_run_of_incremental_takes_no_sample(project: Project, lake: Lake) -> None:
+    """The next run would begin at its time, and never read the other rows."""
+    lake.create("part__ct", COLUMNS, [row(at(1), "I", "first")])
+    project.file(
+        "models/part.yml",
+        f"sources: [{{name: part, schema: {SCHEMA}, tables: [{{name: part__ct,"
+        " config: {event_time: header__timestamp}}]}]",
+    )
+    project.file(
+        "models/stg_part.sql",
+        f"{{{{ config({INCREMENTAL}) }}}}\n"
+        "{{ qlik_change_table(source('part', 'part__ct'), unique_key=['id']) }}",
+    )
+    run = ["run", "--select", "stg_part"]
+    project.dbt(*run, "--full-refresh")
+    lake.append("part__ct", COLUMNS, [row(at(9), "I", "old", 2)])
+    with pytest.raises(DbtError, match="takes no sample.*part__ct.*without `--sample`"):
+        project.dbt(*run, "--sample", "1 day")
+    project.dbt(*run)
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_part")) == 2
+
+
 @pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> None:
