@@ -1450,6 +1450,24 @@ def test_incremental_reads_rows_that_land_a_year_late(
 
 
 @pytest.mark.slow
+def test_the_time_of_a_run_is_right_in_a_session_of_another_zone(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """West of UTC it was hours ahead: `incremental` then took rows that landed later for known."""
+    zone = "spark.sql.session.timeZone"
+    shipped = lake.spark.conf.get(zone) or "UTC"
+    lake.spark.conf.set(zone, "America/New_York")
+    start = datetime.now(timezone.utc).timestamp()
+    try:
+        Runs(project, lake, capfd, INCREMENTAL)
+    finally:
+        lake.spark.conf.set(zone, shipped)
+    [run] = lake.rows(f"select distinct unix_micros(ingested_at) as micros from {TABLE}")
+    # Each model has a fraction of a second of its own.
+    assert start <= run["micros"] / 1e6 <= datetime.now(timezone.utc).timestamp() + 1
+
+
+@pytest.mark.slow
 def test_a_run_of_incremental_takes_no_sample(project: Project, lake: Lake) -> None:
     """The next run would begin at its time, and never read the other rows."""
     lake.create("part__ct", COLUMNS, [row(at(1), "I", "first")])
