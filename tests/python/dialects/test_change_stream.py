@@ -1484,7 +1484,7 @@ def test_a_run_of_incremental_takes_no_sample(project: Project, lake: Lake) -> N
     run = ["run", "--select", "stg_part"]
     project.dbt(*run, "--full-refresh")
     lake.append("part__ct", COLUMNS, [row(at(9), "I", "old", 2)])
-    with pytest.raises(DbtError, match="takes no sample.*part__ct.*without `--sample`"):
+    with pytest.raises(DbtError, match=r"takes no sample.*part__ct.*without `--sample`"):
         project.dbt(*run, "--sample", "1 day")
     project.dbt(*run)
     assert len(lake.rows(f"select * from {SCHEMA}.stg_part")) == 2

@@ -445,9 +445,7 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
 
 def test_landed_rows_are_counted_in_a_part_of_a_stream(project: Project, lake: Lake) -> None:
     """Two changes, each of three landed rows; the column's name is in capitals."""
-    changes = stream(
-        lake, "sent_again", "id: int", ("insert", None, (1,)), ("delete", (1,), None)
-    )
+    changes = stream(lake, "sent_again", "id: int", ("insert", None, (1,)), ("delete", (1,), None))
     lake.spark.sql(f"alter table {SCHEMA}.sent_again add column SOURCE_ROWS int")
     lake.spark.sql(f"update {SCHEMA}.sent_again set source_rows = 3")
     part = f"'(select * from {SCHEMA}.sent_again)'"
