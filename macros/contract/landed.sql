@@ -9,6 +9,13 @@
         {{ return(afterimage._landed(relation, 'all')) }}
     {%- elif not side.is_tracked -%}
         {{ return(afterimage._landed(relation, 'unknown')) }}
+    {%- elif is_incremental and not afterimage._tracks_reads() and relation.event_time_filter -%}
+        {#- The next run begins at the time of this one. -#}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ": dbt's `incremental` takes no sample, because later runs would never read what the sample of "
+            ~ relation.replace(event_time_filter=none) ~ ' leaves out. Run it without `--sample`, or make it a'
+            ~ " `change_stream`. Got: a filter by " ~ relation.event_time_filter.field_name
+        ) -%}
     {%- elif remembered.tables and relation | string not in remembered.tables -%}
         {#- Another call of the model may have read it: for its own rows. -#}
         {%- set remembered = dict(remembered, read={}) -%}

@@ -164,10 +164,11 @@ where earlier.change_id rlike '^(rejected|unordered)-'
 
 {#- The time of the run. If the clock was set back, `ingested_at` must not go back with it, even in a full refresh: the
     rows would look old, and no history would take them in. Each model has a fraction of a second of its own: a history
-    over two models knows by this time which of their runs it has taken in, and one may commit after it has looked. -#}
+    over two models knows by this time which of their runs it has taken in, and one may commit after it has looked. The
+    session's zone may not be dbt's, which is UTC. -#}
 {%- macro _ingested_at() -%}
 {%- set own = modules.datetime.timedelta(microseconds=local_md5(model.unique_id)[:8] | int(base=16) % 1000000) -%}
-{%- set now = "timestamp '" ~ (run_started_at + own).strftime("%Y-%m-%d %H:%M:%S.%f") ~ "'" -%}
+{%- set now = "timestamp '" ~ (run_started_at + own).strftime("%Y-%m-%d %H:%M:%S.%f") ~ "Z'" -%}
 {%- if not afterimage._is_incremental() -%}
     {%- set last = afterimage._last_ingested() -%}
     {{ return(now if last is none else 'greatest(' ~ now ~ ', timestamp_micros(' ~ (last + 1) ~ '))') }}

@@ -202,7 +202,7 @@
     {%- set further = afterimage._further_columns(stream) -%}
     {%- set columns = afterimage._stream_columns('erase', stream) | map(attribute='name') | list -%}
     {%- set last = afterimage._value('select unix_micros(max(ingested_at)) from ' ~ stream) -%}
-    {%- set now = "greatest(timestamp '" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "', timestamp_micros("
+    {%- set now = "greatest(timestamp '" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "Z', timestamp_micros("
         ~ (last or 0) ~ ' + 1))' -%}
     {%- set of_keys = 'select * from ' ~ stream ~ ' where ' ~ afterimage._has_key(
         plan.stream, plan, erasures.key_texts, erasures.salt

@@ -13,7 +13,7 @@
     ) | join(', ') ~ ')' -%}
     {%- set w = afterimage._event_window(afterimage._key_names(unique_key)) -%}
     {%- set known_operations = "('load', 'insert', 'update', 'delete', 'truncate')" -%}
-    {%- set counts_rows = 'source_rows' in afterimage._relation_columns(changes) | map(attribute='name') -%}
+    {%- set counts_rows = afterimage._has_column(changes, 'source_rows') -%}
 
 with
 

@@ -13,7 +13,7 @@
     ) -%}
     {{ return(afterimage._audit_rows(
         changes, typed_columns, unique_key, meta, afterimage._load_valid_from(),
-        afterimage._key_change_facts(changes, unique_key), afterimage._has_user(changes)
+        afterimage._key_change_facts(changes, unique_key), afterimage._has_column(changes, 'changed_by')
     )) }}
 {%- endmacro -%}
 
@@ -189,12 +189,4 @@ rows_found as (
         'change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id', 'changed_by', 'column_name', 'old_value',
         'new_value', 'old_value_from'
     ]) }}
-{%- endmacro -%}
-
-
-{#- Whether a stream says who made a change. A stream from elsewhere may leave that out. -#}
-{%- macro _has_user(changes) -%}
-    {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
-    {%- set names = run_query('describe query select * from ' ~ stream ~ ' as changes').columns[0].values() -%}
-    {{ return('changed_by' in names | map('lower')) }}
 {%- endmacro -%}

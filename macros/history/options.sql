@@ -150,6 +150,14 @@
 {%- endmacro -%}
 
 
+{#- Whether a stream has a column of the contract that one from elsewhere may leave out. -#}
+{%- macro _has_column(changes, name) -%}
+    {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
+    {%- set names = run_query('describe query select * from ' ~ stream ~ ' as changes').columns[0].values() -%}
+    {{ return(name in names | map('lower')) }}
+{%- endmacro -%}
+
+
 {#- Raises an error for a relation that is not a change stream, most likely a raw table without its source macro, or
     whose places are no texts. -#}
 {%- macro _check_contract(macro_name, stream, needed) -%}

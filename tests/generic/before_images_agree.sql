@@ -57,8 +57,8 @@ compared as (
                 {%- for column in typed_columns if column.name | lower in chosen %}
                 {%- set name = afterimage._quote(column.name) %}
                 if(
-                    -- NULL is no claim in the image of a delete, which may hold the key alone, nor for a column that
-                    -- the source did not capture.
+                    -- NULL is no claim in the image of a delete or a key change, which may hold the key alone, nor
+                    -- for a column that the source did not capture.
                     (
                         before_image.{{ name }} is not null
                         or (is_row and not coalesce(

@@ -72,7 +72,7 @@
     ) -%}
     {{ return(afterimage._audit_rows(
         stream, columns, options.unique_key, afterimage._audit_names(options), options.load_valid_from, facts,
-        afterimage._has_user(stream),
+        afterimage._has_column(stream, 'changed_by'),
         of_keys='select ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ' ~ wanted if wanted
     )) }}
 {%- endmacro -%}

@@ -51,9 +51,16 @@
             inner join pending
                 on
                     pending.operation = 'truncate'
-                    and history.{{ meta.valid_from_seq }} <= pending.change_seq
-                    -- Versions that the truncation itself ended are rebuilt too: it may be redelivered with another timestamp.
-                    and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
+                    -- Versions that the truncation itself ended are rebuilt too: it may be redelivered with another
+                    -- timestamp, or at an earlier place, where it no longer ends those that began behind it.
+                    and (
+                        history.{{ meta.valid_to_seq }} is null
+                        or history.{{ meta.valid_to_seq }} >= pending.change_seq
+                    )
+                    and (
+                        history.{{ meta.valid_from_seq }} <= pending.change_seq
+                        or history.{{ meta.closed_by }} = 'truncate'
+                    )
             {%- endif %}
             {%- if pending.truncates > 0 and from_first_change %}
             -- A row that began at its place has no version there, but the time of what the key was given later.

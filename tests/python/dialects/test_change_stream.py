@@ -1449,6 +1449,47 @@ def test_incremental_reads_rows_that_land_a_year_late(
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
+def test_the_time_of_a_run_is_right_in_a_session_of_another_zone(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """West of UTC it was hours ahead: `incremental` then took rows that landed later for known."""
+    zone = "spark.sql.session.timeZone"
+    shipped = lake.spark.conf.get(zone) or "UTC"
+    lake.spark.conf.set(zone, "America/New_York")
+    start = datetime.now(timezone.utc).timestamp()
+    try:
+        Runs(project, lake, capfd, INCREMENTAL)
+    finally:
+        lake.spark.conf.set(zone, shipped)
+    [run] = lake.rows(f"select distinct unix_micros(ingested_at) as micros from {TABLE}")
+    # Each model has a fraction of a second of its own.
+    assert start <= run["micros"] / 1e6 <= datetime.now(timezone.utc).timestamp() + 1
+
+
+@pytest.mark.slow
+def test_a_run_of_incremental_takes_no_sample(project: Project, lake: Lake) -> None:
+    """The next run would begin at its time, and never read the other rows."""
+    lake.create("part__ct", COLUMNS, [row(at(1), "I", "first")])
+    project.file(
+        "models/part.yml",
+        f"sources: [{{name: part, schema: {SCHEMA}, tables: [{{name: part__ct,"
+        " config: {event_time: header__timestamp}}]}]",
+    )
+    project.file(
+        "models/stg_part.sql",
+        f"{{{{ config({INCREMENTAL}) }}}}\n"
+        "{{ qlik_change_table(source('part', 'part__ct'), unique_key=['id']) }}",
+    )
+    run = ["run", "--select", "stg_part"]
+    project.dbt(*run, "--full-refresh")
+    lake.append("part__ct", COLUMNS, [row(at(9), "I", "old", 2)])
+    with pytest.raises(DbtError, match=r"takes no sample.*part__ct.*without `--sample`"):
+        project.dbt(*run, "--sample", "1 day")
+    project.dbt(*run)
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_part")) == 2
+
+
 @pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> None:

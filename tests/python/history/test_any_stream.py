@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
-from histories import DAY, change
-from reference import Row
+from histories import DAY, change, in_order
+from reference import META_COLUMNS, Change, Deletes, Row, current
+from reference import history as by_reference
 
 FIELDS = "id: int, name: string, city: string"
+NAMES = ["id", "name", "city"]
 COLUMNS = contract_columns(FIELDS)
 TABLE = f"{SCHEMA}.any_table"
 
@@ -307,6 +309,35 @@ def test_a_truncation_delivered_again_moves_a_row_that_began_at_its_place(
     again = truncation | at(5, ingested_at=DAY + timedelta(hours=1))
     rebuilt = assert_runs_give_a_rebuild(project, lake, [*rows, truncation | at(2)], [*rows, again])
     assert times(rebuilt, 1) == [(5, None)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deletes", ["close", "version"])
+def test_a_truncation_that_moves_to_an_earlier_place_leaves_later_rows_alive(
+    deletes: Deletes, project: Project, lake: Lake
+) -> None:
+    """Row 2 began between the new place and the former one."""
+    model(project, deletes=deletes)
+    rows = [change(1, "insert", (1, "Ada", "Rome")), change(8, "insert", (2, "Ben", "Bonn"))]
+    truncation = change(9, "truncate", None)
+    moved = change(9, "truncate", None, run=1) | {"change_seq": f"{7:035d}"}
+    rebuilt = assert_runs_give_a_rebuild(project, lake, [*rows, truncation], [*rows, moved])
+
+    changes = [
+        Change(
+            row["change_id"],
+            row["change_seq"],
+            row["operation"],
+            after=dict(zip(NAMES, row["after"], strict=True)) if row["after"] else None,
+            changed_at=row["changed_at"],
+        )
+        for row in [*rows, moved]
+    ]
+    expected = by_reference(changes, ["id"], NAMES, deletes=deletes)
+    assert [row["id"] for row in current(expected)] == [2]
+    shown = [*NAMES, *META_COLUMNS]
+    found = [{name: row[name] for name in shown} for row in in_order(rebuilt, ["id"])]
+    assert found == [{name: row[name] for name in shown} for row in expected]
 
 
 def test_a_row_goes_with_its_delete_however_its_values_are_written(

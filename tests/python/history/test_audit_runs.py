@@ -243,6 +243,19 @@ def test_other_names_of_our_columns_need_a_full_refresh(project: Project, lake: 
 
 
 @pytest.mark.slow
+def test_a_var_of_histories_does_not_stop_an_audit(project: Project, lake: Lake) -> None:
+    """No row of an audit depends on `load_valid_from`. A full refresh could lose rows."""
+    variables = ("--vars", "{afterimage_load_valid_from: '1970-01-01'}")
+    lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])
+    project.dbt("run", *variables)
+    assert names(lake)[-1] == (1, "update", "Eva", "Ida")
+    project.dbt("run", "--full-refresh", *variables)
+    lake.append("audited_people", COLUMNS, [change(60, "update", (1, "Ann"), 2)])
+    project.dbt("run")
+    assert names(lake)[-1] == (1, "update", "Ida", "Ann")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "value"), [("double", 2.5), ("string", "x")])
 def test_a_key_of_another_type_needs_a_full_refresh(
     kind: str, value: Any, project: Project, lake: Lake

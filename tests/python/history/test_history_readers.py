@@ -443,6 +443,19 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
     assert len(lake.rows(project.sql(with_landed))) == len(found)
 
 
+def test_landed_rows_are_counted_in_a_part_of_a_stream(project: Project, lake: Lake) -> None:
+    """Two changes, each of three landed rows; the column's name is in capitals."""
+    changes = stream(lake, "sent_again", "id: int", ("insert", None, (1,)), ("delete", (1,), None))
+    lake.spark.sql(f"alter table {SCHEMA}.sent_again add column SOURCE_ROWS int")
+    lake.spark.sql(f"update {SCHEMA}.sent_again set source_rows = 3")
+    part = f"'(select * from {SCHEMA}.sent_again)'"
+    for sql in project.sqls(
+        f"change_accounting({given}, unique_key=['id'])" for given in (changes, part)
+    ):
+        [total] = [row for row in lake.rows(sql) if row["bucket"] == "total"]
+        assert (total["changes"], total["source_rows"]) == (2, 6)
+
+
 def test_a_key_change_has_an_effect_where_it_finds_a_row_that_looks_alike(
     project: Project, lake: Lake
 ) -> None:
