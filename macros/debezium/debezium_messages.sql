@@ -241,6 +241,10 @@ classified as (
             ],
             ['size(undeclared) > 0', "concat('columns that are not declared: ', array_join(undeclared, ', '))"],
             [
+                "m.op = 'c' and is_postgresql and not is_moved and arrays_overlap(unknown_columns, map_keys(m.row))",
+                "'the row came from another key, and no header says from which: columns that it lacks are unknown'"
+            ],
+            [
                 "m.kind = 'load' and not m.is_envelope and m.source.snapshot is null",
                 "'without source.snapshot a row of an incremental snapshot looks like one of a full load'"
             ],

@@ -439,18 +439,31 @@ class Table:
         if doubtful:
             counts = ", ".join(f"count_if({condition})" for _, _, condition in doubtful)
             [row] = self._project.rows(f"select {counts} from {_source(group)}")
-            for (own, column, _), count in zip(doubtful, row, strict=True):
+            for (own, column, condition), count in zip(doubtful, row, strict=True):
                 if count:
                     plural = "s"[: count != 1]
                     why = ", as it has no value yet" if column.name.lower() in untyped else ""
-                    raise self._misfit(f"{count} value{plural}", own, column, why)
+                    got = self._got(group, own, condition)
+                    raise self._misfit(f"{count} value{plural}", own, column, why, got)
         return f"select {', '.join(expressions)} from {_source(group)}"
 
-    def _misfit(self, what: str, own: Column, column: Column, why: str = "") -> _Misfit:
+    def _got(self, group: Group, own: Column, condition: str) -> str:
+        """Return what an error message shows of the values that do not fit: one of them."""
+        text = f"left(cast({quote(own.name)} as string), 60)"
+        query = f"select {text} from {_source(group)} where {condition} limit 1"
+        [(value,)] = self._project.rows(query)
+        # Some writers of CSV write it for NULL.
+        is_word = value == "NULL" and own.name in group.texts
+        hint = ", which is a text: only an empty cell is NULL" if is_word else ""
+        return f". Got: {visible(value)}{hint}"
+
+    def _misfit(
+        self, what: str, own: Column, column: Column, why: str = "", got: str = ""
+    ) -> _Misfit:
         return _Misfit(
             f"{what} of {visible(own.name)} ({own.type}) would change in {self._shown}, where the"
             f" column is {column.type}{why}; land these files as another table, or drop this one"
-            " and land all files again",
+            f" and land all files again{got}",
             own,
             column,
         )

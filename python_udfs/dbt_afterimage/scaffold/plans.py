@@ -1190,6 +1190,7 @@ def dms_changes(question: Question) -> Plan:
         plan.call["before_prefix"] = text_literal(prefix)
     if not question.key:
         plan.notes.append(_guess(imaged, "the before-images, which have only the key by default"))
+    _add_null_texts(plan, question)
     if not has_operation:
         plan.notes.append(
             f"{landed.name} has no column {arguments.get('operation', 'Op')}: all its rows count as"
@@ -1216,6 +1217,23 @@ def dms_changes(question: Question) -> Plan:
                 " $AR_H_CHANGE_SEQ."
             )
     return plan
+
+
+def _add_null_texts(plan: Plan, question: Question) -> None:
+    """Name the columns with the text NULL, which DMS writes into CSV files by default."""
+    names = [column.name for column in question.landed.columns if column.type == "string"]
+    if not names:
+        return
+    counts = ", ".join(f"count_if({quote(name)} = 'NULL')" for name in names)
+    [row] = question.project.rows(f"select {counts} from {question.landed.relation}")
+    found = [name for name, count in zip(names, row, strict=True) if int(count)]
+    if found:
+        plan.notes.append(
+            f"{', '.join(found)} {'has' if len(found) == 1 else 'have'} the text NULL. By default"
+            " DMS writes it into CSV files in place of NULL, and it would be a value. Set"
+            " CsvNullValue to the empty text. Read files that are written already through a model"
+            " that makes NULL of it."
+        )
 
 
 def _why_no_key(question: Question, imaged: Sequence[str], images: Mapping[str, str]) -> str:

@@ -861,6 +861,22 @@ def test_inserts_of_dms_that_may_be_of_the_full_load_have_a_note(lake: Lake, ini
 
 
 @pytest.mark.slow
+def test_the_text_null_in_files_of_dms_has_a_note(lake: Lake, init: Init) -> None:
+    """A task writes it into CSV files in place of NULL, unless it has a CsvNullValue."""
+    columns = {"Op": "string", "parcel": "int", "weight": "string", "note": "string"}
+    columns |= {"label": "string", "AR_H_CHANGE_SEQ": "string"}
+    rows = [
+        parcel_row(1, "I", parcel=1, weight="NULL", note="NULL", label="null"),
+        parcel_row(2, "U", parcel=1, weight="7", note=None),
+    ]
+    said = "have the text NULL. "
+    for name, landed, is_noted in (("null_texts", rows, True), ("no_null_texts", rows[1:], False)):
+        land_table(lake, name, columns, landed)
+        output = init.ok(f"landing.{name}", "--key", "parcel")
+        assert (f"weight, note {said}" in output, said in output) == (is_noted, is_noted)
+
+
+@pytest.mark.slow
 def test_a_part_of_a_message_key_is_no_key(lake: Lake, init: Init) -> None:
     """A connector may leave a column of the key out of the rows: two rows look like one."""
     rows = []

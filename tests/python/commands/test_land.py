@@ -832,10 +832,14 @@ def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
 def test_a_value_that_the_column_cannot_hold_is_refused(landings: Landings) -> None:
     landings.csv("a/1.csv", "id,n\n1,2\n")
     landings.land(landings.folder / "a")
+    landings.csv("a/2.csv", "id,n\n2,NULL\n")
+    said = landings.refused(landings.folder / "a")
+    assert said.endswith(". Got: NULL, which is a text: only an empty cell is NULL")
     landings.csv("a/2.csv", "id,n\n2,007\n")
     landings.csv("a/3.csv", "id,n\n3,4\n")
     said = landings.refused(landings.folder / "a")
     assert "1 value of n (string) would change in raw.a, where the column is bigint; " in said
+    assert said.endswith(". Got: 007")
     assert landings.rows("raw.a") == [{"id": 1, "n": 2}]
     landings.lake.spark.sql("drop table raw.a")
     landings.land(landings.folder / "a")

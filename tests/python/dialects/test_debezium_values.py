@@ -492,6 +492,36 @@ def test_halves_without_a_place_in_the_log_say_that_it_is_missing(
     ]
 
 
+def test_a_row_from_another_key_says_what_it_lacks_where_no_header_says_so(
+    project: Project, lake: Lake
+) -> None:
+    """Of inserts, PostgreSQL's connector knows no large value in those of key changes alone."""
+    rows = [
+        landed("c", 10, None, {"id": 5, "note": "whole"}),
+        landed("d", 20, {"id": 1, "note": None}, None),
+        landed("c", 20, None, {"id": 2, "note": PLACEHOLDER}),
+        # Before the table had the column.
+        landed("c", 30, None, {"id": 3}),
+        landed("u", 40, None, {"id": 5, "note": PLACEHOLDER}),
+    ]
+    warning = (
+        "the row came from another key, and no header says from which: columns that it lacks are"
+        " unknown"
+    )
+    for option in ("", ", headers='headers'"):
+        found = changes(project, lake, {"id": "int", "note": "string"}, rows, option)
+        assert sorted(
+            (int(one["change_seq"][20:]), one["operation"], one["absent_columns"], one["warnings"])
+            for one in found
+        ) == [
+            (10, "insert", None, None),
+            (20, "delete", None, None),
+            (20, "insert", ["note"], [warning]),
+            (30, "insert", ["note"], None),
+            (40, "update", ["note"], None),
+        ], option
+
+
 def test_bytes_of_a_decimal_are_no_number_whatever_else_has_its_columns_name(
     project: Project, lake: Lake
 ) -> None:
@@ -603,6 +633,9 @@ WRITTEN: dict[str, dict[str, tuple[str, Any]]] = {
 ZONED = {
     "seen_zone": ("timestamp", "2024-01-02T01:04:05.123450Z"),
     "time_zone": ("string", "08:11:12.12Z"),
+    # A datetimeoffset of SQL Server has seven digits, of which Spark keeps six.
+    "seen_offset": ("timestamp", "2024-01-02T01:04:05.1234567Z"),
+    "seen_offset_as_text": ("string", "2024-01-02T01:04:05.1234567Z"),
 }
 IN_THE_DATABASE = {
     "day": date(2024, 1, 2),
@@ -612,6 +645,8 @@ IN_THE_DATABASE = {
     "seen6": datetime(2024, 1, 2, 3, 4, 5, 123450),
     "seen_zone": datetime(2024, 1, 2, 1, 4, 5, 123450),
     "time_zone": "08:11:12.12Z",
+    "seen_offset": datetime(2024, 1, 2, 1, 4, 5, 123456),
+    "seen_offset_as_text": "2024-01-02T01:04:05.1234567Z",
 }
 
 

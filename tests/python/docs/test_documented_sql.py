@@ -207,6 +207,37 @@ def test_a_topic_that_was_created_again_is_read_behind_the_old_one(
     ]
 
 
+def test_the_text_null_of_dms_becomes_null_before_staging(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """A task without CsvNullValue writes it, and so a column of numbers lands as text."""
+    columns = {"Op": "string", "rental_id": "bigint", "note": "string", "seats": "string"}
+    columns |= {"ar_h_change_seq": "string", "dms_time": "timestamp"}
+    told = [("I", "x", "2", None), ("U", "NULL", "3", 1), ("U", "y", "NULL", 2)]
+    rows = [
+        {
+            "Op": operation,
+            "rental_id": 1,
+            "note": note,
+            "seats": seats,
+            # Empty in a row of the full load.
+            "ar_h_change_seq": "NULL" if number is None else f"2024080107000000{number:019}",
+            "dms_time": datetime(2024, 8, 1),
+        }
+        for operation, note, seats, number in told
+    ]
+    lake.create("rentals", columns, rows)
+    sql = documented("systems/dms_changes.md", "select\n        nullif(Op, 'NULL')")
+    lake.spark.sql(f"create or replace table {SCHEMA}.nulled_rentals using {FORMAT} as {sql}")
+    call = f"dms_changes({relation('nulled_rentals')}, unique_key=['rental_id'], time='dms_time')"
+    found = lake.rows(make_project("null_of_dms").sql(call))
+    assert sorted((row["change_seq"], row["operation"], row["after"]) for row in found) == [
+        ("", "load", {"rental_id": 1, "note": "x", "seats": 2}),
+        (f"2024080107000000{1:019}", "update", {"rental_id": 1, "note": None, "seats": 3}),
+        (f"2024080107000000{2:019}", "update", {"rental_id": 1, "note": "y", "seats": None}),
+    ]
+
+
 @pytest.mark.slow
 def test_the_rows_of_a_renamed_staging_model_are_put_where_its_new_name_is(
     make_project: Callable[[str], Project], lake: Lake
