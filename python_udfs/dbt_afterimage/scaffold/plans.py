@@ -20,6 +20,7 @@ from dbt_afterimage.runtime.project import Column, Project, literal, quote
 from dbt_afterimage.scaffold.keys import NoKey, propose
 from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, schema_ids, text_literal
 from dbt_afterimage.scaffold.systems import header_name, header_prefix, sequences
+from dbt_afterimage.text import visible
 from dbt_afterimage.udfs.masks import MaskError, decode_change_mask
 
 
@@ -333,9 +334,11 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
 
     Raises:
         SeveralTables: They are of several.
-        AfterimageError: There is no such message.
+        AfterimageError: There is no such message; or they are of several topics, and only these
+            may say of which table they are.
     """
     text = f"cast({quote(value)} as string)"
+    here = {column.name.lower(): quote(column.name) for column in question.landed.columns}
 
     def said(*parts: str) -> str:
         paths = (f"$.{body}{part}" for body in ("message.", "") for part in parts)
@@ -346,11 +349,11 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     table = said("lineage.table", "table", "headers.table")
     messages = (
         f"(select {text} as message, {said('data')} as data, {table} as table_name,"
-        f" concat_ws('.', {schema}, {table}) as full_name"
+        f" concat_ws('.', {schema}, {table}) as full_name, {here.get('topic', 'null')} as topic"
         f" from {question.landed.relation} where {said('data')} is not null) as messages"
     )
-    rows = question.project.rows(f"select distinct table_name, full_name from {messages}")
-    tables = {full_name.lower(): _Named(name, full_name) for name, full_name in rows if name}
+    rows = question.project.rows(f"select distinct table_name, full_name, topic from {messages}")
+    tables = {full_name.lower(): _Named(name, full_name) for name, full_name, _ in rows if name}
     asked, condition = (question.table or "").lower(), "true"
     if asked:
         tables = {name: one for name, one in tables.items() if asked in (name, one.table.lower())}
@@ -363,6 +366,18 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     if len(tables.keys() - {asked}) > 1:
         full_names = [one.full_name for one in tables.values()]
         raise SeveralTables(f"the messages in {question.landed.name}", full_names)
+    is_named = asked or question.written_table or all(name for name, *_ in rows)
+    topics = sorted({topic for *_, topic in rows if topic})
+    # A model that is there has been written for all of them.
+    if len(topics) > 1 and not (is_named or question.is_staged or question.listed):
+        raise AfterimageError(
+            f"{question.landed.name} has messages of {len(topics)} topics"
+            f" ({', '.join(map(visible, topics[:5]))}{', …' * (len(topics) > 5)}) that do not name"
+            " their table, so rows of several tables would become one. Give a table with the"
+            " messages of one topic: land each topic into its own, or write a model that selects"
+            " one (where topic = '…'). If the topics are shards of one table, write its staging"
+            " model yourself, and run this again"
+        )
     bodies = []
     query = f"select message from {messages} where {condition}"
     texts = question.project.rows(f"{query} limit 1000")
@@ -385,7 +400,6 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
             f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
             " so its columns are unknown. Give --metadata, the table with the metadata messages"
         )
-    is_named = asked or question.written_table or all(name for name, _ in rows)
     return next(iter(tables.values())) if tables and is_named else None, bodies
 
 

@@ -63,7 +63,8 @@ def decode_avro_message(
 
 
 def _plain_texts(kind: str, schema: Mapping[str, Any]) -> Convert | None:
-    logical = schema.get("logicalType")
+    # Qlik's pages have these names in capitals, Avro in small letters.
+    logical = str(schema.get("logicalType")).lower()
     if logical == "decimal" and kind in ("bytes", "fixed"):
         return avro.decimal_text(schema)
     return _LOGICAL.get((kind, logical), _PLAIN.get(kind))

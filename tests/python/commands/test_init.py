@@ -1779,6 +1779,34 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
 
 
 @pytest.mark.slow
+def test_of_topics_that_do_not_name_their_table_a_model_selects_one(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """All of them as one table would have one row of those with equal keys."""
+
+    def landed(topic: str, number: int, operation: str, name: str, mask: str) -> Row:
+        row = {"ID": 1, "NAME": name}
+        return {**message(operation, number, row, changeMask=mask), "topic": f"crm.{topic}"}
+
+    rows = [landed("east", 1, "INSERT", "Ada", "03"), landed("west", 2, "INSERT", "Bob", "03")]
+    rows.append(landed("west", 3, "DELETE", "Bob", "01"))
+    land_table(lake, "kafka", KAFKA, rows, schema="broker")
+    said = "broker.kafka has messages of 2 topics (crm.east, crm.west) that do not name their table"
+    assert said in init.refused("broker.kafka")
+
+    empty.file("models/sources.yml", "sources: [{name: broker, tables: [{name: kafka}]}]")
+    select = "select * from {{ source('broker', 'kafka') }} where topic = 'crm.east'"
+    empty.model("crm_east", select, materialized="table")
+    empty.dbt("run", "--select", "crm_east")
+    init.ok("afterimage.crm_east", "--key", "ID")
+    empty.dbt("run", "--select", "stg_qlik__crm_east")
+    staged = lake.rows("select after.NAME as name from afterimage.stg_qlik__crm_east")
+    assert staged == [{"name": "Ada"}]
+    # Then the raw table is no question any more.
+    assert init("broker.*", "afterimage.crm_east")[0] == 0
+
+
+@pytest.mark.slow
 def test_a_table_is_found_behind_the_first_thousand_messages_of_a_topic(
     shop: Project, lake: Lake, init: Init
 ) -> None:

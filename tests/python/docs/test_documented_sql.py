@@ -166,6 +166,139 @@ def test_a_full_load_comes_before_the_changes(
 
 
 @pytest.mark.slow
+def test_what_a_reload_found_is_written_into_the_change_table(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """It counts from the reload on, and what was changed since then stands behind it."""
+    data = {"id": "int", "name": "string"}
+    first, second = datetime(2024, 5, 1, 12), datetime(2024, 5, 2, 12)
+    reload, later = datetime(2024, 6, 1, 9), datetime(2024, 6, 1, 10)
+
+    def landed(at: datetime, number: int, oper: str, id: int, name: str) -> dict[str, Any]:
+        place = f"{at:%Y%m%d%H%M%S}00{number:019}"
+        head = {"header__change_seq": place, "header__change_oper": oper}
+        return {**head, "header__timestamp": at, "id": id, "name": name}
+
+    changes = [
+        landed(first, 1, "I", 1, "a"),
+        landed(first, 2, "I", 2, "deleted while the task was down"),
+        landed(first, 3, "I", 3, "never changed"),
+        landed(second, 4, "B", 1, "a"),
+        landed(second, 4, "U", 1, "b"),
+        landed(later, 5, "B", 1, "changed while the task was down"),
+        landed(later, 5, "U", 1, "d"),
+        landed(later, 6, "I", 5, "inserted later"),
+    ]
+    lake.create("customers__ct", HEADER | data, changes)
+    found = {1: "changed while the task was down", 3: "never changed", 4: "inserted"}
+    lake.create("customers", data, [{"id": id, "name": name} for id, name in found.items()])
+    project = make_project("reloaded")
+    call = f"qlik_change_table({relation('customers__ct')}, unique_key=['id'])"
+    project.stream("stg_reloaded", call, file_format=FORMAT)
+    project.history("reloaded_history", "stg_reloaded", file_format=FORMAT)
+    current = "{{ current_state(ref('reloaded_history')) }}"
+    project.model("customers_current", current, materialized="table")
+    project.dbt("run")
+    statement = documented("systems/dialects.md", "insert into raw.customers__ct")
+    for schema in ("raw", "crm"):
+        statement = statement.replace(f"{schema}.", f"{SCHEMA}.")
+    lake.spark.sql(statement)
+    project.dbt("run")
+
+    history = f"select * from {SCHEMA}.reloaded_history order by id, version"
+    names = ("id", "name", "valid_from", "valid_to", "closed_by")
+    assert [tuple(row[name] for name in names) for row in lake.rows(history)] == [
+        (1, "a", first, second, "update"),
+        (1, "b", second, reload, "update"),
+        (1, "changed while the task was down", reload, later, "update"),
+        (1, "d", later, None, None),
+        (2, "deleted while the task was down", first, reload, "delete"),
+        (3, "never changed", first, None, None),
+        (4, "inserted", reload, None, None),
+        (5, "inserted later", later, None, None),
+    ]
+    # What the reload found as it was is no change.
+    written = f"select operation from {SCHEMA}.stg_reloaded where changed_at = timestamp '{reload}'"
+    assert sorted(row["operation"] for row in lake.rows(written)) == ["delete", "update", "update"]
+
+
+@pytest.mark.slow
+def test_what_a_task_wrote_again_counts_once(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Whether the new sequences are lower, or behind all others: Qlik does not say it."""
+    data = {"id": "int", "name": "string"}
+    # Hour, position, letter, key, name.
+    before = [(1, 1, "I", 1, "a"), (1, 2, "I", 2, "x")]
+    twice = [(2, 3, "B", 1, "a"), (2, 3, "U", 1, "b"), (2, 4, "B", 1, "b"), (2, 4, "U", 1, "c")]
+    twice += [(3, 5, "D", 2, "x")]
+    later = [(4, 6, "B", 1, "c"), (4, 6, "U", 1, "d")]
+    rows = []
+
+    def land(change: tuple[int, int, str, int, str], hour: int, number: int, group: int) -> None:
+        at, position, oper, id, name = change
+        rows.append(
+            {
+                "header__change_seq": f"20240501{hour:02}000000{number + group:019}",
+                "header__change_oper": oper,
+                "header__stream_position": f"{group}:{position:08}",
+                "header__transaction_id": f"{at:032}",
+                "header__timestamp": datetime(2024, 5, 1, at),
+                "id": id + group,
+                "name": name,
+            }
+        )
+
+    for change in before + twice:
+        for group in (0, 100):
+            land(change, change[0], 10_000 + change[1], group)
+    for change in twice + later:
+        land(change, change[0], change[1], 0)
+        land(change, 5, 20_000 + change[1], 100)
+    lake.create("customers__ct", HEADER | data, rows)
+    once = documented("systems/qlik_change_table.md", "select changes.*")
+    lake.spark.sql(f"create or replace table {SCHEMA}.customers_once using {FORMAT} as {once}")
+    project = make_project("written_again")
+    project.stream(
+        "stg_once",
+        f"qlik_change_table({relation('customers_once')}, unique_key=['id'])",
+        file_format=FORMAT,
+    )
+    project.history("once_history", "stg_once", file_format=FORMAT)
+    project.model("once_audit", "{{ change_audit(ref('stg_once'), unique_key=['id']) }}")
+    project.dbt("run")
+
+    audited = lake.rows(
+        f"select * from {SCHEMA}.once_audit where column_name = 'name' order by id, change_seq"
+    )
+    names = ("id", "old_value", "new_value")
+    assert [tuple(row[name] for name in names) for row in audited] == [
+        (id + group, *values)
+        for group in (0, 100)
+        for id, *values in [
+            (1, None, "a"),
+            (1, "a", "b"),
+            (1, "b", "c"),
+            (1, "c", "d"),
+            (2, None, "x"),
+            (2, "x", None),
+        ]
+    ]
+    history = lake.rows(f"select * from {SCHEMA}.once_history order by id, version")
+    assert [(row["id"], row["name"], row["closed_by"]) for row in history] == [
+        (id + group, *version)
+        for group in (0, 100)
+        for id, *version in [
+            (1, "a", "update"),
+            (1, "b", "update"),
+            (1, "c", "update"),
+            (1, "d", None),
+            (2, "x", "delete"),
+        ]
+    ]
+
+
+@pytest.mark.slow
 def test_a_topic_that_was_created_again_is_read_behind_the_old_one(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:

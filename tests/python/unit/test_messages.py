@@ -131,6 +131,10 @@ def test_envelope_may_have_headers_and_no_schema_id() -> None:
             0,
             "1970-01-01 00:00:00.000000",
         ),
+        # As Qlik's pages print these names. The writer knows them in small letters alone.
+        ({"type": "int", "logicalType": "DATE"}, 9131, "1995-01-01"),
+        ({"type": "long", "logicalType": "TIMESTAMP-MICROS"}, 1, "1970-01-01 00:00:00.000001"),
+        ({"type": "bytes", "logicalType": "DECIMAL", "scale": 2}, b"\x7b", "1.23"),
         ({"type": "string", "logicalType": "uuid"}, "not checked", "not checked"),
         ({"type": "array", "items": "int"}, [1, 2], ["1", "2"]),
         ({"type": "map", "values": "int"}, {"a": 1}, {"a": "1"}),

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -1389,6 +1390,7 @@ def plan_of(
     key: list[str] | None = None,
     described: list[dict[str, Any]] | None = None,
     asked: list[str] | None = None,
+    topics: Sequence[str] = (),
     **written: Any,
 ) -> plans.Plan:
     """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
@@ -1399,11 +1401,12 @@ def plan_of(
         key: The key, if it is known.
         described: What its metadata messages say, a row for a column.
         asked: Gets the queries.
+        topics: Those of the messages, if the table says it.
         **written: What the model has.
     """
     lake = lake_of_json()
-    lake.execute("create table crm_topic (value text)")
-    lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
+    lake.execute("create table crm_topic (value text, topic text)")
+    lake.executemany("insert into crm_topic values (?, ?)", [*zip_longest(messages, topics)])
 
     def rows(sql: str) -> list[Any]:
         if asked is not None:
@@ -1417,8 +1420,13 @@ def plan_of(
         rows=rows,
         columns_of=lambda relation: [Column("value", "string")],
     )
+    names = ["value", *(["Topic"] if topics else [])]
     topic: Any = SimpleNamespace(
-        name="raw.crm_topic", identifier="crm_topic", relation="crm_topic", reference="landed"
+        name="raw.crm_topic",
+        identifier="crm_topic",
+        relation="crm_topic",
+        reference="landed",
+        columns=[Column(name, "string") for name in names],
     )
     return plans.qlik_messages(plans.Question(project, topic, {}, key or [], table, {}, **written))
 
@@ -1476,6 +1484,27 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
         plan_of(many + bare)
     unnamed = plan_of(many + OF_NONE)
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
+
+
+def test_topics_that_do_not_name_their_table_are_no_table() -> None:
+    """A row of each with the same key would be one row."""
+    two = ["crm.east", "crm.west"]
+    unnamed = OF_NONE * 2
+    said = r"messages of 2 topics \(crm\.east, crm\.west\) that do not name their table"
+    for messages in (unnamed, OF_ACCOUNTS[:1] + OF_NONE):
+        with pytest.raises(AfterimageError, match=said):
+            plan_of(messages, key=["ID"], topics=two)
+        assert plan_of(messages, key=["ID"], topics=["crm", "crm"]).table == "crm"
+    many = [f"t{number}" for number in range(8)]
+    with pytest.raises(AfterimageError, match=r"8 topics \(t0, t1, t2, t3, t4, …\)"):
+        plan_of(OF_NONE * 8, topics=many)
+    # Where all name their table, or one is asked for, the topics do not matter.
+    assert plan_of(OF_ACCOUNTS, topics=two).call["table"] == "'dbo.ACCOUNTS'"
+    assert plan_of(OF_ACCOUNTS[1:] + OF_NONE, "ACCOUNTS", topics=two).table == "ACCOUNTS"
+    # What is no change is not read.
+    assert plan_of([*OF_NONE, "{}"], topics=two).table == "crm"
+    # A staging model that is there was written for all of them, such as the shards of a table.
+    assert plan_of(unnamed, topics=two, is_staged=True).key == ["ID"]
 
 
 KEY_ALONE = qlik("DELETE", {"ID": "7"}, "02")
