@@ -46,7 +46,8 @@
         {{ return(intake.idle) }}
     {%- endif -%}
     {%- set layout = dict(
-        layout, rows=intake.sides[0].rows, condition=intake.sides[0].condition, has_new_rules=intake.has_new_rules
+        layout, rows=intake.sides[0].rows, condition=intake.sides[0].condition or side.where,
+        has_new_rules=intake.has_new_rules
     ) %}
 with
 
@@ -107,12 +108,14 @@ coalesce(
     ''
 )
     {%- endset -%}
-    {#- A row that names no table belongs to no model, so every model that reads the log accounts for it. -#}
+    {%- set is_named = 'lower(' ~ table_name ~ ') = ' ~ afterimage._literal(layout.table | lower) -%}
+    {#- A row that names no table belongs to no model, so every model that reads the log accounts for it. It has one
+        change_id, so of several calls in a model the first one reads it. -#}
+    {%- set is_first = layout.relation | string not in afterimage._noted_intakes() | map(attribute='name') -%}
     {{ return({
         'relation': layout.relation,
         'group': group,
-        'where': "coalesce(" ~ table_name ~ ", '') = '' or lower(" ~ table_name ~ ') = '
-            ~ afterimage._literal(layout.table | lower),
+        'where': "coalesce(" ~ table_name ~ ", '') = '' or " ~ is_named if is_first else is_named,
         'time': afterimage._netiq_event_time(layout),
     }) }}
 {%- endmacro -%}

@@ -20,6 +20,7 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
+    {%- do afterimage._check_openedge_called_once(relation) -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
     {%- set new_shape = afterimage._check_drift(
         'openedge_change_table', relation, layout.columns, further_columns,
@@ -65,6 +66,21 @@ with
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
     further_columns=further_columns
 ) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if the model has called the macro before. Each source table counts its own changes, and a
+    change_id is that number alone. -#}
+{%- macro _check_openedge_called_once(relation) -%}
+    {%- for other in afterimage._noted_intakes() if other.macro == 'openedge_change_table' -%}
+        {%- do exceptions.raise_compiler_error(
+            'openedge_change_table: ' ~ model.name ~ ' calls it twice. Each source table counts its own changes, so a'
+            ~ ' change of one would take the place of a change of the other. Write a new model for each table, and'
+            ~ ' unite these in the history with a `change_id` that names the table, such as'
+            ~ " concat('east-', change_id). If rows have left the raw tables, keep " ~ this ~ ', which has them. Got: '
+            ~ other.raw_table ~ ' and ' ~ relation
+        ) -%}
+    {%- endfor -%}
 {%- endmacro -%}
 
 

@@ -947,6 +947,11 @@ def netiq_event_log(question: Question) -> Plan:
         question.check_written(f"the events in {landed.name}", tables)
         if len({one.lower() for one in tables}) > 1:
             raise SeveralTables(f"the events in {landed.name}", tables)
+    if base is not None and not table and not is_same_table(tables[0], base.identifier):
+        raise AfterimageError(
+            f"the events in {landed.name} are of {tables[0]}, and --base is {base.name}. If that"
+            f" has the current rows of {tables[0]}, say so with --table {tables[0]}"
+        )
     table = table or tables[0]
     is_alone = all(one.lower() == table.lower() for one in tables)
     events = f"from {landed.relation} where lower({name}) = {literal(table.lower())}"
@@ -1106,13 +1111,13 @@ def openedge_change_table(question: Question) -> Plan:
         plan.call["tracking"] = tracking.reference
 
     # The number of the source table, if a table has it. The rows of a change table belong to one
-    # source table, those of the tracking table to all.
-    number, column = question.arguments.get("source_table_number"), None
-    for place in [*([tracking] if tracking else []), landed]:
+    # source table, those of the tracking table to all, though it may show only some just now.
+    number, numbered = question.arguments.get("source_table_number"), dict[str, str]()
+    for place in [landed, *([tracking] if tracking else [])]:
         metadata = layout(place)["metadata"]
         if "table_number" not in metadata or "sequence" not in metadata:
             continue
-        column = quote(metadata["table_number"]["name"])
+        column = numbered[place.name] = quote(metadata["table_number"]["name"])
         if number is None and question.written_number is not None:
             number = plan.call["source_table_number"] = question.written_number
         elif number is None:
@@ -1120,19 +1125,20 @@ def openedge_change_table(question: Question) -> Plan:
                 f"select distinct cast({column} as bigint) from {place.relation} order by 1"
             )
             numbers = [str(row[0]) for row in rows if row[0] is not None]
-            if len(numbers) != 1:
+            if len(numbers) != 1 or place is tracking:
                 raise AfterimageError(
-                    f"{place.name} has changes of {len(numbers) or 'no'} source tables. Give that"
-                    f" of {landed.name}: arguments: {{source_table_number: N}}, one of"
-                    f" {', '.join(numbers)}"
+                    f"{place.name} may have changes of several source tables, and has those of"
+                    f" {', '.join(numbers) or 'none'} now. Give the number of the table of"
+                    f" {landed.name}, its _File-Number in OpenEdge's _File:"
+                    " arguments: {source_table_number: N}"
                 )
             number = numbers[0]
             plan.call["source_table_number"] = number
             plan.notes.append(f"source_table_number: {number}, the only one in {place.name}.")
     if tracking is not None:
-        of_table = f"{column} = {number}" if column else None
+        of_table = f"{numbered[tracking.name]} = {number}" if tracking.name in numbered else None
         plan.landed_rows = f"({rows_of(landed)} union all {rows_of(tracking, of_table)})"
-    elif column is None:
+    elif not numbered:
         plan.landed_rows = landed.reference
     return plan
 

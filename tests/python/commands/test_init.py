@@ -410,9 +410,11 @@ CRATES = Landed(
             ],
         ),
     },
-    command=["landing.CDC_Crate", "--key", "Crate-Num", "--tracking", "landing.tracking"],
+    command=[
+        *("landing.CDC_Crate", "--key", "Crate-Num", "--tracking", "landing.tracking"),
+        *("--arguments", '{"source_table_number": 31}'),
+    ],
     recognised="landing.CDC_Crate is an OpenEdge change table: it has 7 of 7 signs",
-    told=["source_table_number: 31, the only one in landing.tracking."],
     history="crate_history",
     columns="`Crate-Num`, Load, version",
     versions=[(6, 10, 1), (6, 20, 2)],
@@ -1290,6 +1292,13 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
             marks=pytest.mark.minutes,
         ),
         pytest.param(
+            CRATES,
+            CRATES.command[:5],
+            "landing.tracking may have changes of several source tables, and has those of 31 now."
+            " Give the number of the table of landing.CDC_Crate",
+            marks=pytest.mark.minutes,
+        ),
+        pytest.param(
             LOANS,
             ["landing.nowhere"],
             "RELATION must be an existing table",
@@ -1314,7 +1323,10 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
             marks=pytest.mark.minutes,
         ),
     ],
-    ids=["key", "table", "base", "no table", "no column", "tables of metadata", "schemas"],
+    ids=[
+        *("key", "table", "base", "number of the table", "no table", "no column"),
+        *("tables of metadata", "schemas"),
+    ],
 )
 def test_what_cannot_be_known_is_asked_for(
     landed: Landed,
@@ -2583,6 +2595,23 @@ def test_a_further_table_of_an_event_log_has_not_the_base_of_the_first(
     tables = yaml.safe_load((empty.folder / "afterimage.yml").read_text())["tables"]
     listed = {one.get("table"): one.get("base") for one in tables}
     assert listed == {None: "hr.persons", "PERSONS": "hr.persons", "DOORS": None}
+
+
+@pytest.mark.slow
+def test_a_base_that_is_called_otherwise_than_the_only_table_of_a_log_is_asked_about(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """Else the query-back of group 5 would read person 5."""
+    land_table(lake, "people", {"id": "int", "name": "string"}, [{"id": 5, "name": "Ada"}], "hr")
+    land_table(lake, "people_log", LOG, [event(1, 5, "GROUPS", "id=5", None)], schema="hr")
+    command = ("hr.people_log", "--base", "hr.people")
+    said = init.refused(*command)
+    assert "the events in hr.people_log are of GROUPS, and --base is hr.people." in said
+    assert "say so with --table GROUPS" in said
+    assert not (empty.folder / "models/staging/netiq").exists()
+    init.ok(*command, "--table", "GROUPS")
+    staging = (empty.folder / "models/staging/netiq/stg_netiq__groups.sql").read_text()
+    assert "base=source('hr', 'people')" in staging
 
 
 @pytest.mark.minutes

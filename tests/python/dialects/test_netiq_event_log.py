@@ -1456,6 +1456,51 @@ def test_rows_without_a_table_name_are_accounted_for(project: Project, lake: Lak
     assert rows[0]["change_id"] == "00000000000000000001-idu=1"
 
 
+@pytest.mark.minutes
+def test_a_row_without_a_table_name_is_once_in_a_model_of_two_tables(
+    project: Project, lake: Lake
+) -> None:
+    """Twice, it would stop each run that meets it again: two rows with one change_id."""
+    call = event_log("two_tables_log", PERSON_COLUMNS)
+    calls = [call, call.replace("'usr'", "'grp'")]
+    parts = [f"select * from ({{{{ {call} }}}})" for call in calls]
+    project.model("stg_two_tables", " union all ".join(parts), materialized="change_stream")
+    run = ("run", "--select", "stg_two_tables")
+    changes = f"""
+        select after.idu, after.fname, reject_reason, source_rows from {SCHEMA}.stg_two_tables
+        order by change_id
+    """
+    nameless = "no table_name: NULL"
+
+    def found() -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in lake.rows(changes)]
+
+    log = [
+        event(1, 1, 1, "fname", new_value="a"),
+        event(2, 1, 1, "fname", new_value="b", table_name=None),
+        event(3, 1, 2, "fname", new_value="c", table_name="grp"),
+    ]
+    lake.create("two_tables_log", LOG, log)
+    project.dbt(*run, "--full-refresh")
+    expected = [(1, "a", None, 1), (1, "b", nameless, 1), (2, "c", None, 1)]
+    assert found() == expected
+    later = [
+        event(4, 2, 1, "fname", new_value="d"),
+        event(5, 2, 2, "fname", new_value="e", table_name="grp"),
+        event(6, 1, 2, "fname", new_value="f", table_name="  "),
+    ]
+    lake.append("two_tables_log", LOG, later)
+    project.dbt(*run)
+    expected += [(1, "d", None, 1), (2, "e", None, 1), (2, "f", 'no table_name: "  "', 1)]
+    assert found() == expected
+    lake.append("two_tables_log", LOG, [event(7, 2, 2, "fname", new_value="g", table_name="grp")])
+    project.dbt(*run)
+    expected.append((2, "g", None, 1))
+    assert found() == expected
+    project.dbt(*run, "--full-refresh")
+    assert found() == expected
+
+
 @pytest.mark.slow
 def test_a_log_in_local_time(project: Project, lake: Lake) -> None:
     """Berlin is an hour ahead of UTC in winter: what is due there at 13:30 is due at 12:30."""

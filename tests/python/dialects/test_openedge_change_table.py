@@ -127,6 +127,44 @@ def assert_same_changes(rows: list[Row], changes: list[Change], stream: Stream) 
 
 
 @pytest.mark.slow
+def test_two_tables_need_a_model_each(project: Project, lake: Lake) -> None:
+    """Each counts its own changes: the first insert of the west would replace that of the east."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+    contract = (
+        "change_seq, operation, `before`, `after`, changed_columns, absent_columns, changed_at,"
+        " transaction_id, reject_reason, warnings, source_rows, changed_by, ingested_at"
+    )
+    calls, streams = [], []
+    for key, region in ((1, "east"), (1001, "west")):
+        inserted = {"_Change-Sequence": 1, "_Operation": 1, "_Time-Stamp": CLOCK}
+        lake.create(f"{region}__cdc", columns, [{**inserted, "id": key, "name": region}])
+        call = f"openedge_change_table({relation(f'{region}__cdc')}, unique_key=['id'])"
+        project.stream(f"stg_{region}", call)
+        calls.append(f"select * from ({{{{ {call} }}}})")
+        streams.append(
+            f"select concat('{region}-', change_id) as change_id, {contract}"
+            f" from {{{{ ref('stg_{region}') }}}}"
+        )
+    project.model("stg_regions", " union all ".join(calls), materialized="change_stream")
+    config = {"materialized": "history", "unique_key": ["id"]}
+    project.model("regions_history", " union all ".join(streams), **config)
+    said = r"stg_regions calls it twice.*a new model for each.*Got: \S+east__cdc and \S+west__cdc"
+    with pytest.raises(DbtError, match=f"(?s){said}"):
+        project.dbt("run", "--select", "stg_regions", "--full-refresh")
+    models = ("stg_east", "stg_west", "regions_history")
+    project.dbt("run", "--select", *models, "--full-refresh")
+    updated = {"_Change-Sequence": 2, "_Operation": 4, "_Time-Stamp": CLOCK}
+    lake.append("west__cdc", columns, [{**updated, "id": 1001, "name": "far west"}])
+    project.dbt("run", "--select", *models)
+    found = lake.rows(f"select id, name from {SCHEMA}.regions_history order by id, version")
+    assert [tuple(row.values()) for row in found] == [
+        (1, "east"),
+        (1001, "west"),
+        (1001, "far west"),
+    ]
+
+
+@pytest.mark.slow
 def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: Lake) -> None:
     """Watermark 20 was processed; then row 18 and the after-image of 17 arrive.
 

@@ -2117,21 +2117,29 @@ def test_a_model_of_messages_keeps_what_places_and_ids_depend_on() -> None:
 
 
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
-    """The rows of its table may have been deleted from the tracking table since."""
-    header = {role: {"name": f"_{role}"} for role in ("table_number", "sequence")}
-    layout = {"data": [{"name": "id", "type": "int"}], "metadata": header}
+    """The rows of its table may have been deleted from the tracking table, or not landed yet."""
     shown = ["15"]
-    project: Any = SimpleNamespace(
-        macro=lambda name, **given: layout, rows=lambda sql: [(number,) for number in shown]
-    )
+    roles = {"t": ["sequence"], "tracking": ["sequence", "table_number"]}
+
+    def layout(name: str, relation: str, **given: Any) -> Any:
+        header = {role: {"name": f"_{role}_of_{relation}"} for role in roles[relation]}
+        return {"data": [{"name": "id", "type": "int"}], "metadata": header}
+
+    project: Any = SimpleNamespace(macro=layout, rows=lambda sql: [(number,) for number in shown])
     table: Any = SimpleNamespace(name="t", identifier="CDC_t", relation="t", reference="t")
+    tracking: Any = SimpleNamespace(name="tracking", relation="tracking", reference="tracking")
+
+    def planned(**written: Any) -> plans.Plan:
+        others = {"tracking": tracking}
+        question = plans.Question(project, table, others, ["id"], None, {}, **written)
+        return plans.openedge_change_table(question)
 
     def number(**written: Any) -> str:
-        others = {"tracking": table}
-        question = plans.Question(project, table, others, ["id"], None, {}, **written)
-        return plans.openedge_change_table(question).call["source_table_number"]
+        return planned(**written).call["source_table_number"]
 
-    assert number() == "15"
+    for shown[:] in (["15"], ["12", "15"], []):
+        with pytest.raises(AfterimageError, match=f"those of {', '.join(shown) or 'none'} now"):
+            number()
     staging = model("stg_openedge__t", "staging/openedge", CUSTOMERS, macro="openedge_change_table")
     staging.raw_code = "openedge_change_table(source('raw', 'CDC_t'), source_table_number=12)"
     project.models_folder, project.models = "models", lambda: [staging]
@@ -2141,6 +2149,14 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     there = drafts._Existing(project, table, Found(system, [], [], {}), Entry("raw.CDC_t"))
     for shown[:] in (["15"], ["12", "15"], []):
         assert number(**there.written()) == "12"
+    # A change table that the tracking columns were joined to says its own, if it has rows.
+    roles["t"].append("table_number")
+    shown[:] = ["15"]
+    assert number() == "15"
+    assert "where `_table_number_of_tracking` = 15" in str(planned().landed_rows)
+    shown[:] = []
+    with pytest.raises(AfterimageError, match=r"t may have changes of several .* of none now"):
+        number()
 
 
 def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() -> None:
