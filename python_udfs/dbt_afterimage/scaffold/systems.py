@@ -141,12 +141,12 @@ SYSTEMS = (
 
 # Columns that a table of ours has: of staging, of a test that keeps the changes which fail, of an
 # audit, of a history and the present rows. The audit's first columns have other names where its key
-# has theirs.
+# has theirs; so have those of a history that data columns are named like, such as `version`.
 _OURS = (
     CONTRACT,
     ("change_id", "change_seq", "operation"),
     ("column_name", "old_value", "new_value", "old_value_from"),
-    ("valid_from", "valid_from_seq", "version", "transaction_id"),
+    ("valid_from_seq",),
 )
 
 
