@@ -224,15 +224,14 @@
 
 {#- A property: by which key and other arguments each raw table is read, what an erasure leaves of the columns that its
     macro adds, which tables it reads, which of them rows may wait for, which hold no changes but what describes them,
-    such as schemas, _parts_of_changes, whether values are in texts (of events, of messages), and whether the model unites
-    raw tables or once did (until a full refresh). -#}
+    such as schemas, _parts_of_changes, and whether the model unites raw tables or once did (until a full refresh). -#}
 {%- macro _keys_text(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
         {%- do keys.append({
             'name': intake.raw_table, 'key': intake.key, 'made_by': intake.made_by, 'read_by': intake.read_by,
             'erased_columns': intake.erased_columns, 'without_changes': intake.without_changes, 'tables': intake.tables,
-            'woken_by': intake.woken_by, 'parts': intake.parts, 'in_texts': intake.in_texts,
+            'woken_by': intake.woken_by, 'parts': intake.parts,
             'united': intakes | length > 1 or intakes | selectattr('is_united') | list | length > 0,
         }) -%}
     {%- endfor -%}

@@ -13,8 +13,9 @@
         {#- The next run begins at the time of this one. -#}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ": dbt's `incremental` takes no sample, because later runs would never read what the sample of "
-            ~ relation.replace(event_time_filter=none) ~ ' leaves out. Run it without `--sample`, or make it a'
-            ~ " `change_stream`. Got: a filter by " ~ relation.event_time_filter.field_name
+            ~ relation.replace(event_time_filter=none) ~ ' leaves out. Run it without `--sample`, or, for a'
+            ~ ' sample alone, with `--full-refresh`; or make it a `change_stream`. Got: a filter by '
+            ~ relation.event_time_filter.field_name
         ) -%}
     {%- elif remembered.tables and relation | string not in remembered.tables -%}
         {#- Another call of the model may have read it: for its own rows. -#}

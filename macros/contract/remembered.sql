@@ -134,7 +134,7 @@
         'without_changes': intake.sides | rejectattr('holds_changes') | map(attribute='name') | list,
         'tables': fromjson(intake.asks).tables + fromjson(intake.asks).others,
         'woken_by': fromjson(intake.asks).woken_by,
-        'parts': afterimage._parts_of_changes(intake.sides), 'in_texts': intake.types is not none,
+        'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
         'is_woken': intake.is_woken,
         'is_partial': relations | selectattr('limit', 'number') | list | length > 0

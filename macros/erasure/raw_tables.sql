@@ -53,7 +53,8 @@
     {%- elif raw and not plan.raw_gone and not plan.raw_tables | selectattr('images') | list -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `raw` must be false, as ' ~ plan.staging ~ ' reads no table of Iceberg or Delta with the columns of'
-            ~ ' the key. Delete the rows there yourself. Got: true'
+            ~ ' the key (those of an event log or of messages do not count: their rows are in texts). Delete the rows there'
+            ~ ' yourself. Got: true'
         ) -%}
     {%- endif -%}
     {#- A view has lost its rows if all that is behind it has. -#}
@@ -66,11 +67,12 @@
 {%- endmacro -%}
 
 
-{#- Whether the values of rows are in texts, as in an event log or in messages: then a column with the key's name is
-    another one, such as the number of an event. Where nothing remembers it, the columns tell. -#}
+{#- Whether the values of rows are in texts, as in an event log or in messages, which name the table of a row: then a
+    column with the key's name is another one, such as the number of an event. Where nothing remembers by which arguments
+    the table was read, the columns tell. -#}
 {%- macro _has_rows_in_texts(table, known) -%}
-    {%- if known | selectattr('in_texts', 'defined') | list -%}
-        {{ return(table.read_as in known | selectattr('in_texts') | map(attribute='name') | list) }}
+    {%- if known | selectattr('made_by', 'defined') | list -%}
+        {{ return(table.read_as in known | selectattr('made_by.table', 'defined') | map(attribute='name') | list) }}
     {%- endif -%}
     {{ return(
         not afterimage._lacks_columns(table.types, ['record_id', 'table_key', 'event_type'])

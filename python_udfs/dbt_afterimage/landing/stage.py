@@ -148,6 +148,12 @@ def check_in_place(format_name: str, files: Sequence[File]) -> None:
     Raises:
         AfterimageError: Not all have the same columns, or Spark does not read their types.
     """
+    for file in files:
+        if not file.size:
+            raise AfterimageError(
+                f"{shown(file.path)} is empty; if it is still being written, land it again when it"
+                " is complete, or load the others with --copy"
+            )
     first = columns_of(format_name, files[0])
     for file in files[1:]:
         if columns_of(format_name, file) != first:

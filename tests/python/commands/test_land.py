@@ -481,7 +481,7 @@ def test_an_empty_file_waits_in_a_format_with_types_too(landings: Landings) -> N
     landings.parquet("opened/1.parquet", [{"id": 1}])
     landings.file("opened/2.parquet", b"")
     said = landings.refused(landings.folder / "opened")
-    assert "2.parquet is not a complete parquet file" in said
+    assert "2.parquet is empty; if it is still being written, land it again" in said
     assert "1 file loaded" in landings.land(landings.folder / "opened", "--copy")
     assert landings.rows("raw.opened") == [{"id": 1}]
     landings.parquet("opened/2.parquet", [{"id": 2}])
