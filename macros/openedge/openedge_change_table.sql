@@ -77,7 +77,8 @@ with
             'openedge_change_table: ' ~ model.name ~ ' calls it twice. Each source table counts its own changes, so a'
             ~ ' change of one would take the place of a change of the other. Write a new model for each table, and'
             ~ ' unite these in the history with a `change_id` that names the table, such as'
-            ~ " concat('east-', change_id). If rows have left the raw tables, keep " ~ this ~ ', which has them. Got: '
+            ~ " concat('east-', change_id). If both hold rows of one source table, read a view that unites them. Delete this"
+            ~ ' model, but keep ' ~ this ~ ' if rows have left the raw tables, as it has them. Got: '
             ~ other.raw_table ~ ' and ' ~ relation
         ) -%}
     {%- endfor -%}

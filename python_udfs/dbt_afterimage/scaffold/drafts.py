@@ -586,7 +586,7 @@ class _Writer:
                 raise AfterimageError(
                     f"{self.project.credentials.schema}.{name} exists, and Afterimage has not built"
                     f" it: the model {name} would replace it. Give the new models another name:"
-                    " --name"
+                    f" --name, or `name` in {FILE}"
                 )
 
     def _expected_rejects(self) -> list[str]:

@@ -374,9 +374,10 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
             f"{question.landed.name} has messages of {len(topics)} topics"
             f" ({', '.join(map(visible, topics[:5]))}{', …' * (len(topics) > 5)}) that do not name"
             " their table, so rows of several tables would become one. Give a table with the"
-            " messages of one topic: land each topic into its own, or write a model that selects"
-            " one (where topic = '…'). If the topics are shards of one table, write its staging"
-            " model yourself, and run this again"
+            " messages of one topic: land each topic into its own, and put this one under `ignore`"
+            " in afterimage.yml; or write and build a model that selects one (where topic ="
+            " '…'). If the topics are shards of one table, write its staging model yourself, and"
+            " run this again"
         )
     bodies = []
     query = f"select message from {messages} where {condition}"
@@ -947,7 +948,8 @@ def netiq_event_log(question: Question) -> Plan:
         question.check_written(f"the events in {landed.name}", tables)
         if len({one.lower() for one in tables}) > 1:
             raise SeveralTables(f"the events in {landed.name}", tables)
-    if base is not None and not table and not is_same_table(tables[0], base.identifier):
+    is_sure = table or question.is_staged
+    if base is not None and not is_sure and not is_same_table(tables[0], base.identifier):
         raise AfterimageError(
             f"the events in {landed.name} are of {tables[0]}, and --base is {base.name}. If that"
             f" has the current rows of {tables[0]}, say so with --table {tables[0]}"
@@ -1125,7 +1127,8 @@ def openedge_change_table(question: Question) -> Plan:
                 f"select distinct cast({column} as bigint) from {place.relation} order by 1"
             )
             numbers = [str(row[0]) for row in rows if row[0] is not None]
-            if len(numbers) != 1 or place is tracking:
+            # The tracking table may show another table's alone. A model of the user's has a number.
+            if len(numbers) != 1 or (place is tracking and not question.is_staged):
                 raise AfterimageError(
                     f"{place.name} may have changes of several source tables, and has those of"
                     f" {', '.join(numbers) or 'none'} now. Give the number of the table of"

@@ -141,7 +141,7 @@ SYSTEMS = (
 
 # Columns that a table of ours has: of staging, of a test that keeps the changes which fail, of an
 # audit, of a history and the present rows. The audit's first columns have other names where its key
-# has theirs; so have those of a history that data columns are named like, such as `version`.
+# has theirs, and `meta_column_names` may rename those of a history.
 _OURS = (
     CONTRACT,
     ("change_id", "change_seq", "operation"),

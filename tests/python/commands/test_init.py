@@ -2598,7 +2598,7 @@ def test_a_further_table_of_an_event_log_has_not_the_base_of_the_first(
 
 
 @pytest.mark.slow
-def test_a_base_that_is_called_otherwise_than_the_only_table_of_a_log_is_asked_about(
+def test_a_base_with_another_name_than_the_only_table_of_a_log_is_asked_about(
     empty: Project, lake: Lake, init: Init
 ) -> None:
     """Else the query-back of group 5 would read person 5."""

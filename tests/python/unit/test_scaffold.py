@@ -2149,6 +2149,9 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     there = drafts._Existing(project, table, Found(system, [], [], {}), Entry("raw.CDC_t"))
     for shown[:] in (["15"], ["12", "15"], []):
         assert number(**there.written()) == "12"
+    # A staging model of the user's own names its number, wherever it lies.
+    shown[:] = ["15"]
+    assert number(is_staged=True) == "15"
     # A change table that the tracking columns were joined to says its own, if it has rows.
     roles["t"].append("table_number")
     shown[:] = ["15"]
