@@ -164,8 +164,9 @@ class AnyDialect(Tables):
         names = list(self.columns[table])
         if ADDED not in names:
             last = names[-1]
-            if self.dialect in IN_ANY_ORDER:
-                last = data.draw(st.sampled_from([n for n in names if n in self.stream.columns]))
+            own = [name for name in names if name in self.stream.columns]
+            if self.dialect in IN_ANY_ORDER and own:
+                last = data.draw(st.sampled_from(own))
             self.sql(f"alter table {SCHEMA}.{table} add columns ({ADDED} string after `{last}`)")
             names.insert(names.index(last) + 1, ADDED)
             types = {**self.columns[table], ADDED: "string"}
