@@ -315,7 +315,8 @@ def _check_quotes(file: File, separator: str) -> None:
     with _opened(file) as text:
         if not any('"' in part for part in iter(lambda: text.read(_BLOCK_BYTES), "")):
             return
-    csv.field_size_limit(_BLOCK_BYTES)
+    # It is the limit of the whole process: dbt reads seeds by it.
+    before = csv.field_size_limit(_BLOCK_BYTES)
     with _opened(file) as text:
         rows = csv.reader(text, delimiter=separator, strict=True)
         try:
@@ -327,6 +328,8 @@ def _check_quotes(file: File, separator: str) -> None:
                 f" closed, or text behind one that is ({error}). A quote in a cell must be written"
                 ' twice: "a ""b"" c"'
             ) from None
+        finally:
+            csv.field_size_limit(before)
 
 
 def _header(file: File) -> tuple[str, ...]:
