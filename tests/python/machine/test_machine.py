@@ -27,7 +27,7 @@ from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
 from dialect_qlik import HEADER, as_masked, as_staged, landed_rows
 from ends import at_work, interrupted
 from histories import in_order, jinja, text
-from machines import Raw, Tables, search
+from machines import Raw, Tables, moments, search
 from reference import META_COLUMNS, Change, Row, audit, current, history
 from strategies import DOMAINS, Options, Stream, merged_streams, options
 
@@ -273,7 +273,7 @@ class Machine(Tables):
         self.dbt("test", *left_out)
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(data=st.data(), number=st.integers(1, 22), after=st.booleans())
+    @rule(data=st.data(), number=moments, after=st.booleans())
     def end_a_run(self, data: st.DataObject, number: int, after: bool) -> None:
         """End a run at a statement; a plain run puts it right."""
         self.may_land(data)
@@ -281,14 +281,14 @@ class Machine(Tables):
         self.run_all()
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(data=st.data(), numbers=st.sets(st.integers(1, 22), min_size=1, max_size=6))
+    @rule(data=st.data(), numbers=st.sets(moments, min_size=1, max_size=6))
     def land_meanwhile(self, data: st.DataObject, numbers: set[int]) -> None:
         """Land rows at some moments of a run: this run or the next one takes them in."""
         rows = self.drawn(data, self.ahead)
         self.add_rows(rows[len(numbers) :])
-        with ExitStack() as moments:
+        with ExitStack() as stack:
             for number, one in zip(numbers, rows, strict=False):
-                moments.enter_context(interrupted(at_work(number), partial(self.add_rows, [one])))
+                stack.enter_context(interrupted(at_work(number), partial(self.add_rows, [one])))
             self.dbt("run", "--threads", "1")
         self.run_all()
 

@@ -31,7 +31,7 @@ from all_dialects import (
 from conftest import FORMAT, SCHEMA, Lake, Project
 from ends import at_work, interrupted
 from histories import in_order, jinja
-from machines import Tables, search
+from machines import Tables, moments, search
 from reference import Row, current, history
 from strategies import options
 
@@ -222,21 +222,21 @@ class AnyDialect(Tables):
         assert {name: self.version(name) for name in (STAGING, HISTORY, AUDIT)} == before
 
     @precondition(lambda self: HISTORY in self.built)
-    @rule(data=st.data(), number=st.integers(1, 22), after=st.booleans())
+    @rule(data=st.data(), number=moments, after=st.booleans())
     def end_a_run(self, data: st.DataObject, number: int, after: bool) -> None:
         """End a run at a statement. What it left is put right by a later run."""
         self.may_land(data)
         self.end_a_run_at(number, after)
 
     @precondition(lambda self: HISTORY in self.built)
-    @rule(data=st.data(), numbers=st.sets(st.integers(1, 22), min_size=1, max_size=4))
+    @rule(data=st.data(), numbers=st.sets(moments, min_size=1, max_size=4))
     def land_meanwhile(self, data: st.DataObject, numbers: set[int]) -> None:
         """Land rows at some moments of a run: this run or the next one takes them in."""
         self.land_up_to(6, data)
-        with ExitStack() as moments:
+        with ExitStack() as stack:
             for number in numbers:
                 land = partial(self.add, *self.some_rows(6, data))
-                moments.enter_context(interrupted(at_work(number), land))
+                stack.enter_context(interrupted(at_work(number), land))
             self.dbt("run", "--threads", "1")
         self.built |= {*MODELS}
 

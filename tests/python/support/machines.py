@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 from dbt import tracking
 from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
@@ -26,6 +27,8 @@ SECONDS = float(os.environ.get("AFTERIMAGE_SECONDS", "300"))
 # What a step fails with; the second is `pytest.raises`, where nothing was raised.
 FAILURES = (Exception, pytest.fail.Exception)
 SHRINKS = os.environ.get("AFTERIMAGE_SHRINKS", "yes") == "yes"
+# The statements of a run that write, by number. Among the first it looks for what has landed.
+moments = st.integers(1, 6) | st.integers(1, 22)
 
 
 @dataclass
