@@ -578,8 +578,11 @@ class _Writer:
         names = "|".join(self.planned[kind] for kind in new)
         try:
             shown = self.project.rows(f"show tables in {place} like '{names}'")
-        except AfterimageError:
-            return  # The first build makes the schema.
+        except AfterimageError as error:
+            # The first build makes the schema.
+            if "SCHEMA_NOT_FOUND" in str(error) or "NoSuchNamespace" in str(error):
+                return
+            raise
         for name in sorted(str(row[1]) for row in shown):
             columns = self.project.columns_of(f"{place}.{quote(name)}")
             if columns is not None and not is_ours(columns):
