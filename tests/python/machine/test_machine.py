@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 
@@ -35,6 +36,8 @@ RAW = "machine__ct"
 STAGING, HISTORY, AUDIT, CURRENT = "stg_machine", "machine_history", "machine_audit", "machine_now"
 MODELS = (STAGING, HISTORY, AUDIT, CURRENT)
 WIDER = {"int": "bigint", "decimal(20,2)": "decimal(24,2)"}
+# What a value in the raw table may become; some need the wider type.
+VALUES = {**DOMAINS, "decimal(24,2)": [Decimal("0.10"), Decimal("1234567890123456789012.34")]}
 # A window of the places in time of `strategies`, which some changes are outside of.
 SAMPLE = "{'start': '2024-01-01T12:03', 'end': '2024-01-01T13'}"
 INCREMENTAL = {
@@ -179,11 +182,15 @@ class Machine(Tables):
     def change_in_place(self, data: st.DataObject) -> None:
         """Change a value in a row of the raw table."""
         self.may_land(data)
+        self.change_a_value(data, self.columns)
+
+    def change_a_value(self, data: st.DataObject, columns: list[str]) -> None:
+        """Change a value in one of these columns, if a row has one."""
         cells = [
             (number, column)
             for number, one in sorted(self.held.items())
             if one.change_seq and one.operation in ("insert", "update")
-            for column in self.columns
+            for column in columns
             if column not in self.stream.unique_key
             and column not in (one.absent_columns or [])
             and column in (self.columns if one.changed_columns is None else one.changed_columns)
@@ -192,12 +199,9 @@ class Machine(Tables):
             return
         number, column = data.draw(st.sampled_from(cells))
         kind = self.stream.types[column]
-        narrow = {wider: one for one, wider in WIDER.items() if wider not in DOMAINS}
         one = self.held[number]
-        values = [None, *DOMAINS[narrow.get(kind, kind)]]
-        value = data.draw(
-            st.sampled_from([v for v in values if v != (one.after or {}).get(column)])
-        )
+        values = [v for v in (None, *VALUES[kind]) if v != (one.after or {}).get(column)]
+        value = data.draw(st.sampled_from(values))
         self.held[number] = replace(one, after={**(one.after or {}), column: value})
         if self.raw.is_files:
             self.write_anew()
@@ -226,7 +230,7 @@ class Machine(Tables):
     @precondition(lambda self: not self.raw.is_files and FORMAT == "iceberg")
     @rule(data=st.data(), end=ends)
     def widen(self, data: st.DataObject, end: tuple[int, bool] | None) -> None:
-        """Make a column of the raw table wider."""
+        """Make a column of the raw table wider, and change a value to one that may need it."""
         types = self.stream.types
         narrow = [one for one in self.staged if types[one] in WIDER]
         if narrow and (self.follows or self.is_complete):
@@ -234,6 +238,7 @@ class Machine(Tables):
             wider = WIDER[types[column]]
             self.stream = replace(self.stream, types={**types, column: wider})
             self.sql(f"alter table {self.raw.name} alter column `{column}` type {wider}")
+            self.change_a_value(data, [column])
             self.follow(end)
 
     @rule(data=st.data(), days=st.sampled_from([0, 3, -2, 0.1]), models=st.none() | some_models)
