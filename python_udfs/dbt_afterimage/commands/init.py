@@ -26,7 +26,7 @@ from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.landed import NotReadable, full_name, in_sql
-from dbt_afterimage.scaffold.plans import SeveralTables, is_same_table
+from dbt_afterimage.scaffold.plans.question import SeveralTables, is_same_table
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"

@@ -19,7 +19,14 @@ from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.landed import Landed, Source, model_name, text_literal
-from dbt_afterimage.scaffold.plans import Plan, Question
+from dbt_afterimage.scaffold.plans.qlik import described_ids, name_of_topic
+from dbt_afterimage.scaffold.plans.question import (
+    NothingLanded,
+    Plan,
+    Question,
+    SeveralTables,
+    is_same_table,
+)
 from dbt_afterimage.scaffold.systems import (
     ENVELOPE,
     SYSTEMS,
@@ -198,11 +205,11 @@ def draft(
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
         plan = plans.make(found.system.macro, question)
-    except plans.SeveralTables as error:
+    except SeveralTables as error:
         existing.check_named(landed)
         error.staged = existing.tables
         raise
-    except plans.NothingLanded as error:
+    except NothingLanded as error:
         if existing.is_staged_by_us:
             raise Stays(str(error), existing.models) from None
         raise
@@ -225,7 +232,7 @@ def _with_metadata(project: Project, entry: Entry, landed: Landed, found: Found)
         ids = tables.schema_ids(project, str(landed.relation), value)
         if ids and not tables.holds_metadata(project, str(landed.relation), value)[0]:
             for name in metadata_beside(project, schema, value):
-                if ids & plans.described_ids(project, name, value):
+                if ids & described_ids(project, name, value):
                     return replace(entry, metadata=name)
     return entry
 
@@ -360,11 +367,11 @@ class _Existing:
             return True
         written = _table_of(node)
         if written is not None:
-            return plans.is_same_table(written, entry.table)
+            return is_same_table(written, entry.table)
         # A model of ours without a table is of the only one that there was. Its name may say which.
         name, topic = self._name_by_us(node), landed.identifier
         table = entry.table.rpartition(".")[2].strip()
-        possible = [entry.name] if entry.name else [table, topic, plans.name_of_topic(topic)]
+        possible = [entry.name] if entry.name else [table, topic, name_of_topic(topic)]
         return name is None or name in map(model_name, possible)
 
     def written(self) -> dict[str, Any]:
@@ -416,8 +423,8 @@ class _Existing:
         """
         ours = [node for node in self.streams if self._is_in_place("staging", node)]
         written = _tables_of(ours)
-        if not all(plans.is_same_table(one, other) for one in written for other in written):
-            raise plans.SeveralTables(f"the models of {landed.name}", written, self.tables)
+        if not all(is_same_table(one, other) for one in written for other in written):
+            raise SeveralTables(f"the models of {landed.name}", written, self.tables)
 
     def check_named(self, landed: Landed) -> None:
         """Check that a staging model says of which source table it is, if there are any.

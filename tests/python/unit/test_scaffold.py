@@ -22,9 +22,20 @@ from dbt_afterimage.landing.tables import Table
 from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
 from dbt_afterimage.runtime.project import Project as Opened
-from dbt_afterimage.scaffold import drafts, keys, landed, plans
+from dbt_afterimage.scaffold import drafts, keys, landed
 from dbt_afterimage.scaffold.entries import Entry, Listing, read
 from dbt_afterimage.scaffold.keys import NoKey
+from dbt_afterimage.scaffold.plans.debezium import debezium_messages
+from dbt_afterimage.scaffold.plans.openedge import openedge_change_table
+from dbt_afterimage.scaffold.plans.qlik import qlik_messages
+from dbt_afterimage.scaffold.plans.question import (
+    NothingLanded,
+    Plan,
+    Question,
+    SeveralTables,
+    _wider,
+    column_list,
+)
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
@@ -311,7 +322,7 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
 
     def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
         if entry.table is None:
-            raise plans.SeveralTables("its messages", list(shown))
+            raise SeveralTables("its messages", list(shown))
         key = list(entry.key) or shown[entry.table]
         return drafts.Draft(entry, is_qlik, key, "stg", Texts(entry.table))
 
@@ -392,7 +403,7 @@ class Topic(Project):
         if table is None:
             if listed_tables or len(self.shown) > 1:
                 several = [*self.shown, *listed_tables]
-                raise plans.SeveralTables("its messages", several, self.staged)
+                raise SeveralTables("its messages", several, self.staged)
             [table] = self.shown
         key = list(entry.key) or self.shown[table]
         if not key:
@@ -1132,7 +1143,7 @@ def writer(
     )
     of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_messages"), [], [], {})
     entry = Entry("raw.crm_topic", table=table, name=name)
-    plan = plans.Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
+    plan = Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
     there = drafts._Existing(project, landed, of_qlik, entry)
     return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
 
@@ -1291,7 +1302,7 @@ def test_models_of_one_name_in_two_schemas_are_of_several_tables() -> None:
         drafts._Existing(project, topic, of_qlik, entry).check_tables(topic)
 
     for asked in (None, "ORDERS"):
-        with pytest.raises(plans.SeveralTables) as several:
+        with pytest.raises(SeveralTables) as several:
             check(asked, "dbo.ORDERS", "audit.ORDERS")
         assert several.value.tables == ["audit.ORDERS", "dbo.ORDERS"]
     check("audit.orders", "dbo.ORDERS", "audit.ORDERS")
@@ -1392,7 +1403,7 @@ def plan_of(
     asked: list[str] | None = None,
     topics: Sequence[str] = (),
     **written: Any,
-) -> plans.Plan:
+) -> Plan:
     """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
 
     Args:
@@ -1428,7 +1439,7 @@ def plan_of(
         reference="landed",
         columns=[Column(name, "string") for name in names],
     )
-    return plans.qlik_messages(plans.Question(project, topic, {}, key or [], table, {}, **written))
+    return qlik_messages(Question(project, topic, {}, key or [], table, {}, **written))
 
 
 ACCOUNT: dict[str, Any] = {"schema": "dbo", "table": "ACCOUNTS"}
@@ -1454,7 +1465,7 @@ def test_messages_of_one_table_of_a_topic_give_its_columns(messages: list[str], 
 
 
 def test_the_tables_of_a_topic_without_metadata_are_asked_for() -> None:
-    with pytest.raises(plans.SeveralTables) as refused:
+    with pytest.raises(SeveralTables) as refused:
         plan_of(OF_ACCOUNTS + OF_ORDERS + OF_NONE)
     assert refused.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
     with pytest.raises(AfterimageError, match=r"no JSON message of the table dbo\.ITEMS with"):
@@ -1474,13 +1485,13 @@ def test_a_table_that_every_message_names_is_the_models() -> None:
 
 def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
     many = OF_ACCOUNTS * 600
-    with pytest.raises(plans.SeveralTables) as refused:
+    with pytest.raises(SeveralTables) as refused:
         plan_of(many + OF_ORDERS)
     assert refused.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
     plan = plan_of(many + OF_ORDERS, "ORDERS")
     assert ([column.name for column in plan.columns], plan.key) == (["TOTAL", "NO"], ["NO"])
     bare = [json.dumps(json.loads(text)["message"]) for text in OF_ORDERS]
-    with pytest.raises(plans.SeveralTables):
+    with pytest.raises(SeveralTables):
         plan_of(many + bare)
     unnamed = plan_of(many + OF_NONE)
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
@@ -1560,7 +1571,7 @@ def test_tables_of_metadata_are_found_behind_many_messages_of_another() -> None:
     metadata = metadata_of("ORDERS", "ITEMS", "VANS", "SHIPS")
 
     def tables(**said: Any) -> list[str]:
-        with pytest.raises(plans.SeveralTables) as several:
+        with pytest.raises(SeveralTables) as several:
             plan_of(topic, described=metadata, **said)
         return several.value.tables
 
@@ -1578,7 +1589,7 @@ def test_tables_of_metadata_are_found_behind_many_messages_of_another() -> None:
     assert [sql for sql in asked if "limit" not in sql] == []
     # Nor is one of which all tables are listed.
     every = ["ORDERS", "dbo.ITEMS", "VANS", "dbo.ships"]
-    with pytest.raises(plans.SeveralTables):
+    with pytest.raises(SeveralTables):
         plan_of(topic, described=metadata, asked=asked, is_staged=True, listed=every)
     assert [sql for sql in asked if "limit" not in sql] == []
 
@@ -1593,7 +1604,7 @@ def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -
         }.items()
     )
     for messages in ([of_a, of_b], [of_a, of_b, of_none]):
-        with pytest.raises(plans.SeveralTables) as refused:
+        with pytest.raises(SeveralTables) as refused:
             plan_of(messages, "ORDERS")
         assert {"a.ORDERS", "b.ORDERS"} <= {*refused.value.tables}
         assert plan_of(messages, "b.orders").key == ["B"]
@@ -1611,7 +1622,7 @@ def test_messages_of_listed_tables_say_which_others_there_are() -> None:
         (OF_ACCOUNTS + OF_ORDERS, ["dbo.ORDERS"], ["dbo.ACCOUNTS", "dbo.ORDERS"]),
         (OF_ACCOUNTS + unnamed, ["dbo.ORDERS"], ["dbo.ORDERS"]),
     ):
-        with pytest.raises(plans.SeveralTables) as several:
+        with pytest.raises(SeveralTables) as several:
             plan_of(messages, listed=listed)
         assert several.value.tables == tables
 
@@ -1790,7 +1801,7 @@ def plan_of_debezium(
     listed: Sequence[str] = (),
     beside: Sequence[str] = (),
     **written: Any,
-) -> plans.Plan:
+) -> Plan:
     """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries.
 
     Args:
@@ -1810,8 +1821,8 @@ def plan_of_debezium(
     topic: Any = SimpleNamespace(
         name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=columns
     )
-    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed, **written)
-    return plans.debezium_messages(question)
+    question = Question(project, topic, {}, ["id"], table, {}, listed=listed, **written)
+    return debezium_messages(question)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -1825,14 +1836,14 @@ def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: b
         assert plan.call["table"] == f"'{table}'"
     # Without a schema it is the database's.
     assert [c.name for c in plan_of_debezium(later, "shop.cars").columns] == ["id", "seats"]
-    with pytest.raises(plans.NothingLanded):
+    with pytest.raises(NothingLanded):
         plan_of_debezium(later, "public.ships")
     # Of a topic of several, which are listed, all that the list lacks.
     for listed in (["public.meters"], ["METERS"]):
-        with pytest.raises(plans.SeveralTables) as several:
+        with pytest.raises(SeveralTables) as several:
             plan_of_debezium(later, listed=listed)
         assert {"public.vans", "shop.Cars"} <= {*several.value.tables}
-    with pytest.raises(plans.SeveralTables) as several:
+    with pytest.raises(SeveralTables) as several:
         plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
     assert several.value.tables == ["public.meters", "shop.cars", "vans"]
 
@@ -1849,14 +1860,14 @@ def flat(table: str, *, wrapped: bool = False, **row: Any) -> str:
 def test_flattened_rows_of_several_tables_are_not_of_one(wrapped: bool) -> None:
     van = flat("public.vans", wrapped=wrapped, id=1, plate="x")
     truck = flat("trucks", wrapped=wrapped, id=1, load=5)
-    with pytest.raises(plans.SeveralTables) as several:
+    with pytest.raises(SeveralTables) as several:
         plan_of_debezium([van, truck])
     assert several.value.tables == ["public.vans", "trucks"]
     for topic in ([van, truck], [*[van] * 1200, truck]):
         plan = plan_of_debezium(topic, "trucks")
         assert [column.name for column in plan.columns] == ["id", "load"]
         assert plan.call["table"] == "'trucks'"
-    with pytest.raises(plans.SeveralTables) as several:
+    with pytest.raises(SeveralTables) as several:
         plan_of_debezium([*[van] * 1200, truck], listed=["vans"])
     assert "trucks" in several.value.tables
 
@@ -1878,7 +1889,7 @@ def test_flattened_rows_of_one_table_are_the_models() -> None:
     written: dict[str, Any] = {"is_staged": True, "written_table": "public.vans"}
     for topic in ([van], [unnamed], [van, unnamed]):
         assert plan_of_debezium(topic, **written).call["table"] == "'public.vans'"
-    with pytest.raises(plans.SeveralTables):
+    with pytest.raises(SeveralTables):
         plan_of_debezium([van, truck], **written)
 
 
@@ -2028,9 +2039,9 @@ def test_a_decimal_is_no_wider_than_those_of_spark(
     topic: Any = SimpleNamespace(
         name="raw.t", identifier="t", relation="raw.t", reference="landed", columns=[]
     )
-    plan = plans.debezium_messages(plans.Question(project, topic, {}, ["n"], None, {}))
+    plan = debezium_messages(Question(project, topic, {}, ["n"], None, {}))
     assert [(column.name, column.type) for column in plan.columns] == [("n", declared)]
-    assert plan.call["columns"] == plans._column_list([Column("n", declared)])
+    assert plan.call["columns"] == column_list([Column("n", declared)])
     said = [text for text in plan.notes if text.startswith(f"n: {declared}, {WIDE}")]
     assert [note in text for text in said if note] == ([True] if note else [])
     assert len(said) == len(plan.notes)
@@ -2049,10 +2060,10 @@ def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
         Column("AT", "bigint"),
     ]
     assert plan.call["table"] == "'dbo.ORDERS'"
-    with pytest.raises(plans.SeveralTables) as several:
+    with pytest.raises(SeveralTables) as several:
         plan_of(OF_ACCOUNTS, key=["ID"], **written)
     assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
-    with pytest.raises(plans.NothingLanded):
+    with pytest.raises(NothingLanded):
         plan_of([], key=["ID"], **written)
 
 
@@ -2068,9 +2079,9 @@ def test_messages_that_name_no_table_leave_a_model_its_own() -> None:
     plan = plan_of(of_orders, **written)
     assert (plan.table, plan.call["table"], plan.landed_rows) == ("ORDERS", "'dbo.ORDERS'", None)
     assert plan.columns == [Column("ID", "bigint")]
-    with pytest.raises(plans.NothingLanded):
+    with pytest.raises(NothingLanded):
         plan_of(unnamed, **written)
-    with pytest.raises(plans.SeveralTables) as several:
+    with pytest.raises(SeveralTables) as several:
         plan_of(OF_ACCOUNTS + unnamed, **written)
     assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
 
@@ -2129,10 +2140,10 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     table: Any = SimpleNamespace(name="t", identifier="CDC_t", relation="t", reference="t")
     tracking: Any = SimpleNamespace(name="tracking", relation="tracking", reference="tracking")
 
-    def planned(**written: Any) -> plans.Plan:
+    def planned(**written: Any) -> Plan:
         others = {"tracking": tracking}
-        question = plans.Question(project, table, others, ["id"], None, {}, **written)
-        return plans.openedge_change_table(question)
+        question = Question(project, table, others, ["id"], None, {}, **written)
+        return openedge_change_table(question)
 
     def number(**written: Any) -> str:
         return planned(**written).call["source_table_number"]
@@ -2172,7 +2183,7 @@ def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() ->
     of_orders = [qlik("INSERT", {"ID": 1, "SUM": 1.5}, "03", **ORDER)]
     by_metadata = plan_of(of_orders, described=described)
     assert by_metadata.call == {"metadata": "landed"}
-    with pytest.raises(plans.NothingLanded, match="reads the columns from them: land one again"):
+    with pytest.raises(NothingLanded, match="reads the columns from them: land one again"):
         plan_of(of_orders, written_metadata=True)
     # The other way round: a model that was written before its metadata came.
     by_data = plan_of(of_orders, key=["ID"])
@@ -2198,4 +2209,4 @@ def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() ->
     ],
 )
 def test_a_column_is_as_wide_as_it_was_at_least(written: str, found: str, wider: str) -> None:
-    assert plans._wider(written, found) == wider
+    assert _wider(written, found) == wider

@@ -1,0 +1,446 @@
+"""The plan for Debezium's messages, from their schemas or their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from dbt_afterimage.runtime.project import Column, literal, quote
+from dbt_afterimage.scaffold.landed import text_literal
+from dbt_afterimage.scaffold.plans.json_values import (
+    MOST_DIGITS,
+    best_kind,
+    common_kinds,
+    has_field,
+    read_json,
+)
+from dbt_afterimage.scaffold.plans.question import (
+    NothingLanded,
+    Plan,
+    Question,
+    SeveralTables,
+    column_list,
+    guess_note,
+    no_key,
+)
+
+
+def debezium_messages(question: Question) -> Plan:
+    """Plan for Debezium's messages: by their schemas, else by the values of the first of them."""
+    landed, arguments = question.landed, question.arguments
+    here = {column.name.lower(): column.name for column in landed.columns}
+    value, key = str(arguments.get("value", "value")), arguments.get("key", here.get("key"))
+    texts = _message_texts(question, value, str(key) if key else None)
+    kinds: dict[str, Sequence[str]] = {}
+    declared: dict[str, str] = {}
+    tables: set[str] = set()
+    wide: dict[str, str | None] = {}
+    unmarked: dict[str, bool] = {}
+    guessed: list[str] = []
+    updates = 0
+    in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
+    shows_transactions = False
+    # A model that takes all flattened rows for those of one table stays: they may be its shards.
+    parts: set[str] = set()
+    asked = question.table or question.written_table or question.listed
+    keeps_one, is_named = question.is_staged and not asked, True
+    for text, key_text, avro_schema in texts:
+        message, schema = _opened(text)
+        schema = _connect_fields(avro_schema) or schema
+        source: Any = message.get("source")
+        is_flattened = _is_flattened(message)
+        is_envelope = isinstance(source, dict) and "op" in message and not is_flattened
+        if not (is_envelope or is_flattened):
+            continue  # staging rejects it, with its reason
+        names = _names_in(message)
+        if question.table and question.table.lower() not in map(str.lower, names):
+            continue
+        is_part = is_flattened and keeps_one
+        (parts if is_part else tables).update(names[1:])
+        is_named = is_named and (is_envelope or (bool(names) and not is_part))
+        if is_envelope:
+            # PostgreSQL's. Its log orders the messages across partitions too.
+            in_log_order = in_log_order or bool(source.get("sequence"))
+            updates += message["op"] == "u" and isinstance(message.get("before"), dict)
+            after: dict[str, Any] = next((f for f in schema if f.get("field") == "after"), {})
+            schema = after.get("fields") or []
+        row = (message.get("after") or message.get("before")) if is_envelope else message
+        if not isinstance(row, dict):
+            continue  # a truncate, or staging rejects it
+        flattened = flattened or not is_envelope
+        shows_deletes = shows_deletes or "__deleted" in row
+        shows_operations = shows_operations or "__op" in row
+        shows_snapshots = shows_snapshots or bool({"__source_snapshot", "__snapshot"} & {*row})
+        shows_transactions = shows_transactions or any(
+            f"__{prefix}{field}" in row
+            for prefix in ("source_", "")
+            for field in ("txId", "gtid", "commit_lsn")
+        )
+        declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
+        wide.update({f["field"]: _too_wide(f) for f in schema if "field" in f})
+        if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
+            unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
+        for column, cell in row.items():
+            if is_envelope or not column.startswith("__"):
+                kinds[column] = common_kinds(cell, kinds.get(column))
+        guessed = guessed or list(_opened(key_text)[0])
+    if not kinds:
+        raise NothingLanded(
+            f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
+            " the table with the registry's schemas (id, schema), or land its topic with --registry"
+        )
+    if len(tables) > 1:
+        raise SeveralTables(f"the messages in {landed.name}", list(tables))
+    if not question.table:
+        question.check_written(f"the messages in {landed.name}", tables)
+    typed = question.with_written(
+        [Column(name, declared.get(name) or best_kind(kind)) for name, kind in kinds.items()]
+    )
+    plan = Plan(
+        next(iter(tables), landed.identifier).rpartition(".")[2],
+        list(question.key) or guessed,
+        [Column(one.name, _spark_type(one.type)) for one in typed],
+        {"columns": column_list(typed)},
+        landed.reference,
+        has_before_images=updates > 0,
+    )
+    has_offsets = {"partition", "offset"} <= set(here)
+    shown = {
+        "position": f"['{here['partition']}', '{here['offset']}']"
+        if has_offsets and not in_log_order
+        else None,
+        "key": text_literal(str(key)) if key else None,
+        "headers": text_literal(here["headers"]) if "headers" in here else None,
+    }
+    for argument, now in shown.items():
+        if argument in arguments:
+            continue
+        # Places and ids depend on two of them: the run of a model that is built would stop.
+        text = question.written_places.get(argument, now)
+        if text is not None:
+            plan.call[argument] = text
+        elif argument == "headers" and now is not None:
+            plan.notes.append(
+                "headers: not used, as the model was written before the table had them. To use"
+                " them, give `headers` in `arguments`, and run the model and all below it once with"
+                " --full-refresh while all messages are landed."
+            )
+    # Messages of another table may come to the topic later. With `table`, staging rejects flattened
+    # rows that do not name theirs. A model that is built keeps it: its run would stop.
+    table = question.table or question.written_table
+    if is_named:
+        table = table or next(iter(tables), None)
+    if table and "table" not in arguments:
+        plan.call["table"] = text_literal(table)
+    if "metadata" in question.others:
+        plan.call["schemas"] = question.others["metadata"].reference
+    # Updates from before the switch to REPLICA IDENTITY FULL may be still to be read.
+    written = question.written_absent
+    if "null_is_absent" not in arguments and (not updates or written is not None):
+        lacking = list(written or ())
+        lacking += [name for name, lacks in unmarked.items() if lacks and name not in lacking]
+        _add_null_is_absent(plan, lacking, typed)
+    if len(parts) > 1:
+        plan.notes.append(
+            f"flattened rows: they are of {', '.join(sorted(parts))}, and the model takes them for"
+            " rows of one table. If these are not its shards, delete the topic's models, drop their"
+            " tables and run this again."
+        )
+    if flattened and not shows_deletes:
+        plan.expects_tombstones = False
+        plan.notes.append(
+            "flattened rows: none of them is a delete. By default ExtractNewRecordState drops"
+            " deletes, and the tombstone that is left cannot end a row: set its"
+            " delete.tombstone.handling.mode to rewrite. Until then the test of this table warns of"
+            " each tombstone."
+        )
+    if flattened and shows_operations and not shows_snapshots:
+        plan.notes.append(
+            "flattened rows: they do not have source.snapshot. Add it to add.fields before you take"
+            " an incremental snapshot: its rows look like those of a full load without it."
+        )
+    if flattened and not shows_transactions:
+        plan.notes.append(
+            "flattened rows: they do not name their transaction. Add source.txId to add.fields"
+            " (MySQL and MariaDB: source.gtid; SQL Server: source.commit_lsn). Without it a row may"
+            " be lost where rows take each other's keys in one statement."
+        )
+    plan.notes += filter(None, wide.values())
+    if not declared:
+        plan.notes.append(
+            "columns: taken from the values of the messages, as they have no schema. Check"
+            " their types: a decimal may be Base64, and a date or a time a number."
+        )
+    if not plan.key:
+        raise no_key(question, "no message has a key", plan.columns)
+    if not question.key:
+        # A part of the key would make one row of several.
+        lacking = [name for name in guessed if name not in kinds]
+        if lacking:
+            why = f"the keys of the messages have {', '.join(lacking)}, which no row has"
+            raise no_key(question, why, plan.columns)
+        plan.notes.append(guess_note(plan.key, "the keys of the messages"))
+    return plan
+
+
+def _add_null_is_absent(plan: Plan, unmarked: Sequence[str], typed: Sequence[Column]) -> None:
+    """Name the columns in which PostgreSQL's connector writes NULL for a value that it lacks.
+
+    The argument is there for every table with arrays, because without it the macro cannot tell
+    whether somebody has thought of this.
+    """
+    if unmarked:
+        plan.notes.append(
+            f"null_is_absent: {', '.join(unmarked)}. An update that leaves a large value of these"
+            " types as it is has NULL there, so NULL is read as not captured. With REPLICA IDENTITY"
+            " FULL this is not needed."
+        )
+    if unmarked or any(column.type.startswith("array") for column in typed):
+        plan.call["null_is_absent"] = f"[{', '.join(text_literal(name) for name in unmarked)}]"
+
+
+def _message_texts(question: Question, value: str, key: str | None) -> list[Sequence[str | None]]:
+    """Return the first messages and their keys as JSON, each with its Avro schema if it has one.
+
+    Messages with a column that the model lacks follow, if its table warns of some. If none is of
+    the table asked for, or of one beside those that are listed, the first of these follow. (Of Avro
+    only those that are asked for: it would be opened whole each time.)
+    """
+    landed, metadata = question.landed, question.others.get("metadata")
+    if metadata is None:
+        texts = f"cast({quote(value)} as string), cast({quote(key) if key else 'null'} as string)"
+        rows, schema = str(landed.relation), "null"
+        opened_value = f"cast({quote(value)} as string)"
+    else:
+        opened_value = "afterimage_value"
+        types = {column.name.lower(): column.type for column in landed.columns}
+        columns = {
+            argument: {"sql": quote(name), "type": types.get(name.lower())}
+            if name
+            else {"sql": "cast(null as string)", "type": "string"}
+            for argument, name in (("value", value), ("key", key))
+        }
+        opened = question.project.macro(
+            "_debezium_opened", **columns, schemas=str(metadata.relation)
+        )
+        texts = "afterimage_value, afterimage_key_row"
+        rows = opened.replace("<rows>", str(landed.relation))
+        schema = (
+            f"(select max(`schema`) from {metadata.relation} as known"
+            " where known.id = messages.afterimage_value_id)"
+        )
+    query = f"select {texts}, {schema} from {rows} as messages where {quote(value)} is not null"
+    found = question.project.rows(f"{query} limit 1000")
+
+    def said(*names: str) -> str:
+        return ", ".join(f"get_json_object({opened_value}, '$.{name}')" for name in names)
+
+    def source(name: str) -> str:
+        places = [f"source.{name}", f"__source_{name}", f"__{name}"]
+        places += [f"payload.{place}" for place in places]
+        return f"nullif(coalesce({said(*places)}), '')"
+
+    def are_of(tables: Collection[str]) -> str:
+        names = ", ".join(map(literal, sorted(tables)))
+        full_name = (
+            f"concat_ws('.', coalesce({source('schema')}, {source('db')}), {source('table')})"
+        )
+        return f"(lower({source('table')}) in ({names}) or lower({full_name}) in ({names}))"
+
+    table = {question.table.lower()} if question.table else set()
+    if question.undeclared:
+        parts = ("payload.after", "after", "payload.before", "before", "payload")
+        whole = f"get_json_object({opened_value}, '$')"
+        wanted = [has_field(f"coalesce({said(*parts)}, {whole})", question.undeclared)]
+        wanted += [are_of(table)] if table else []
+        if metadata is not None:
+            # Only what these schemas describe is opened.
+            fields = (literal(json.dumps(name)) for name in question.undeclared)
+            has_one = " or ".join(f"contains(`schema`, {field})" for field in fields)
+            ids = f"select try_cast(id as bigint) from {metadata.relation} where {has_one}"
+            wanted.append(f"afterimage_value_id in ({ids})")
+        found = [
+            *found,
+            *question.project.rows(f"{query} and {' and '.join(wanted)} limit 1000"),
+        ]
+    listed = question.listed if metadata is None else []
+    asked = table or {name.lower() for name in listed}
+    shown = [{name.lower() for name in _names_in(_opened(text)[0])} for text, *_ in found]
+    if not asked or any(bool(names & asked) == bool(table) for names in shown if names):
+        return found
+    is_wanted = are_of(asked) if table else f"not {are_of(asked)}"
+    return [*found, *question.project.rows(f"{query} and {is_wanted} limit 1000")]
+
+
+def _is_flattened(message: Mapping[str, Any]) -> bool:
+    return not {"__op", "__deleted"}.isdisjoint(message)
+
+
+def _names_in(message: Mapping[str, Any]) -> list[str]:
+    """Return the name and the full name of the table of a message; none if it names none.
+
+    A flattened row has them beside its columns, by the names that the macro reads.
+    """
+    source: Any = message.get("source")
+
+    def said(name: str) -> str:
+        if _is_flattened(message):
+            return str(message.get(f"__source_{name}") or message.get(f"__{name}") or "")
+        return str(source.get(name) or "") if isinstance(source, dict) else ""
+
+    name = said("table")
+    schema = said("schema") or said("db")
+    return [name, ".".join(filter(None, (schema, name)))] if name else []
+
+
+_CONNECT_NAMES = {"int": "int32", "long": "int64"}
+
+
+def _connect_fields(avro_schema: str | None) -> list[dict[str, Any]]:
+    """Return the fields of an Avro schema as those of a Kafka Connect schema."""
+    try:
+        return _fields_of(json.loads(avro_schema or "{}"), {})
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return []
+
+
+def _fields_of(record: Any, known: dict[str, Any]) -> list[dict[str, Any]]:
+    known[record.get("name")] = record
+    fields = []
+    for one in record.get("fields") or []:
+        kind = one["type"]
+        if isinstance(kind, list):
+            kind = next(branch for branch in kind if branch != "null")
+        if isinstance(kind, str):
+            # A type that has been described before is named, with its namespace or without.
+            kind = known.get(kind.rpartition(".")[2], {"type": kind})
+        fields.append(
+            {
+                "field": one["name"],
+                "type": _CONNECT_NAMES.get(kind["type"], kind["type"]),
+                "name": kind.get("connect.name"),
+                "items": _items_of(kind),
+                "parameters": {
+                    "scale": kind.get("scale"),
+                    "connect.decimal.precision": kind.get("precision"),
+                },
+                "fields": _fields_of(kind, known) if kind["type"] == "record" else [],
+            }
+        )
+    return fields
+
+
+def _items_of(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the type of the items of an Avro array, as Kafka Connect describes it."""
+    items = kind.get("items")
+    if isinstance(items, list):
+        items = next((branch for branch in items if branch != "null"), None)
+    if not isinstance(items, dict):
+        items = {"type": items}
+    return {
+        "type": _CONNECT_NAMES.get(items["type"], items["type"]),
+        "name": items.get("connect.name"),
+    }
+
+
+def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the payload of a message or of its key, and the fields of its schema."""
+    try:
+        message = read_json(text or "{}")
+    except ValueError:
+        return {}, []
+    if isinstance(message, dict) and set(message) == {"schema", "payload"}:
+        schema = message["schema"] if isinstance(message["schema"], dict) else {}
+        fields = schema.get("fields")
+        message = message["payload"]
+        if isinstance(message, dict):
+            return message, fields if isinstance(fields, list) else []
+    return (message if isinstance(message, dict) else {}), []
+
+
+_CONNECT_TYPES = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "float32": "float",
+    "double": "double",
+    "float64": "double",
+    "boolean": "boolean",
+    "bytes": "binary",
+    "array": "array<string>",
+    "Date": "date",
+    "Timestamp": "timestamp(3)",
+    "MicroTimestamp": "timestamp(6)",
+    "NanoTimestamp": "timestamp(9)",
+    "ZonedTimestamp": "timestamp",
+    "IsoDate": "date",
+    "IsoTimestamp": "timestamp",
+    "Time": "time(3)",
+    "MicroTime": "time(6)",
+    "NanoTime": "time(9)",
+    "IsoTime": "time(6)",
+    "VariableScaleDecimal": "decimal(38,10)",
+}
+
+
+def _declared_type(field: Mapping[str, Any]) -> str:
+    """Return the type of a field of a Kafka Connect schema as the macro takes it."""
+    logical = str(field.get("name") or "").rpartition(".")[2]
+    parameters = field.get("parameters") or {}
+    if logical == "Decimal":
+        precision, scale = _digits(parameters)
+        return (
+            f"decimal({min(precision, MOST_DIGITS)},{scale})" if scale <= MOST_DIGITS else "string"
+        )
+    return _CONNECT_TYPES.get(logical) or _CONNECT_TYPES.get(str(field.get("type")), "string")
+
+
+def _digits(parameters: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none.
+
+    Spark's scale is at most the precision; PostgreSQL's numeric(2,4) holds up to 0.0099.
+    """
+    precision = int(parameters.get("connect.decimal.precision") or MOST_DIGITS)
+    scale = int(parameters.get("scale") or 0)
+    return max(precision, scale), scale
+
+
+def _too_wide(field: Mapping[str, Any]) -> str | None:
+    """Return what to say of a decimal of more digits than Spark's have; none for other fields."""
+    if str(field.get("name") or "").rpartition(".")[2] != "Decimal":
+        return None
+    precision, scale = _digits(field.get("parameters") or {})
+    if precision <= MOST_DIGITS and scale <= MOST_DIGITS:
+        return None
+    effect = f"so a number of more than {MOST_DIGITS - scale} digits before the point is rejected"
+    if scale > MOST_DIGITS:
+        effect = "so it has the text of the message: Base64, unless decimal.handling.mode is string"
+    return (
+        f"{field['field']}: {_declared_type(field)}, as a decimal of Spark has at most"
+        f" {MOST_DIGITS} digits, and decimal({precision},{scale}) has more, {effect}."
+    )
+
+
+def _spark_type(declared: str) -> str:
+    """Return the type that a column has which the macro reads as a declared one."""
+    base = declared.partition("(")[0]
+    return {"time": "string", "timestamp": base, "timestamp_ntz": base}.get(base, declared)
+
+
+# The items of arrays for which PostgreSQL's connector has a placeholder.
+_ITEMS_WITH_PLACEHOLDER = {(kind, None) for kind in ("string", "int32", "int64", "bytes")} | {
+    ("int32", "io.debezium.time.Date"),
+    ("string", "io.debezium.data.Uuid"),
+    ("string", "io.debezium.data.Json"),
+}
+
+
+def _lacks_placeholder(field: Mapping[str, Any]) -> bool:
+    """Whether PostgreSQL's connector has no placeholder for a field, and writes NULL instead."""
+    if field.get("type") != "array":
+        return field.get("name") == "io.debezium.data.Bits"
+    items = field.get("items") or {}
+    return (items.get("type"), items.get("name")) not in _ITEMS_WITH_PLACEHOLDER

@@ -1,0 +1,94 @@
+"""The plan for the event log of Identity Manager's JDBC driver."""
+
+from __future__ import annotations
+
+import json
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Column, literal
+from dbt_afterimage.scaffold.landed import rows_of, text_literal
+from dbt_afterimage.scaffold.plans.question import (
+    NothingLanded,
+    Plan,
+    Question,
+    SeveralTables,
+    column_list,
+    guess_note,
+    is_same_table,
+    spelled,
+)
+
+
+def netiq_event_log(question: Question) -> Plan:
+    """Plan for an event log. `table_key` names the key's columns."""
+    landed, base = question.landed, question.others.get("base")
+    renamed = question.arguments.get("column_names", {})
+    log = question.project.macro(
+        "_netiq_log_columns", macro_name="init", relation=landed.relation, column_names=renamed
+    )
+    ask = question.project.rows
+    name = f"trim({log['table_name']})"
+    found = ask(
+        f"select {name} as name, count(*) as events from {landed.relation} where {name} <> ''"
+        " group by 1 order by events desc, name"
+    )
+    tables = [row[0] for row in found]
+    table = question.table or question.written_table
+    if not (tables or table):
+        raise NothingLanded(f"{landed.name} has no events, so it does not show a table")
+    if question.table is None:
+        question.check_written(f"the events in {landed.name}", tables)
+        if len({one.lower() for one in tables}) > 1:
+            raise SeveralTables(f"the events in {landed.name}", tables)
+    is_sure = table or question.is_staged
+    if base is not None and not is_sure and not is_same_table(tables[0], base.identifier):
+        raise AfterimageError(
+            f"the events in {landed.name} are of {tables[0]}, and --base is {base.name}. If that"
+            f" has the current rows of {tables[0]}, say so with --table {tables[0]}"
+        )
+    table = table or tables[0]
+    is_alone = all(one.lower() == table.lower() for one in tables)
+    events = f"from {landed.relation} where lower({name}) = {literal(table.lower())}"
+    plan = Plan(table, list(question.key), [], has_before_images=False)
+    if not plan.key:
+        keys = ask(
+            "select to_json(names), count(*) as events from"
+            f" (select map_keys(parse_table_key({log['table_key']}).parts) as names {events})"
+            " where size(names) > 0 group by names order by events desc, names limit 1"
+        )
+        if not keys:
+            raise NothingLanded(f"no table_key of {table} in {landed.name} can be read. Give --key")
+        plan.key = json.loads(keys[0][0])
+        plan.notes.append(guess_note(plan.key, f"table_key of {keys[0][1]} events"))
+    plan.call["table"] = text_literal(table)
+    if base is not None:
+        plan.columns = base.columns
+        plan.key = spelled(plan.key, base.columns, f"the key (of --base {base.name})")
+    else:
+        column = f"trim({log['column_name']})"
+        logged = ask(
+            f"select min({column}) {events} and {column} <> '' group by lower({column})"
+            f" order by min({log['record_id']})"
+        )
+        in_key = {name.lower() for name in plan.key}
+        further = [row[0] for row in logged if row[0].lower() not in in_key]
+        named = [Column(one, "string") for one in [*plan.key, *further]]
+        plan.columns = question.with_written(named)
+        plan.notes.append(
+            "columns: those that the log names, all as text. Give --base, the table with the"
+            " current rows, to get their types."
+        )
+        [(query_backs,)] = ask(
+            f"select count(*) {events} and cast({log['event_type']} as int) in (5, 6, 7, 8)"
+        )
+        if query_backs:
+            plan.notes.append(
+                f"{query_backs} events are query-backs: they say that a row changed, but not"
+                " how. Without --base they are rejected."
+            )
+    plan.call["columns"] = column_list(plan.columns)
+    if base is not None:
+        plan.call["base"] = base.reference
+    condition = f"lower({name}) = {text_literal(table.lower())} or coalesce({name}, '') = ''"
+    plan.landed_rows = landed.reference if is_alone else f"({rows_of(landed, condition)})"
+    return plan
