@@ -22,11 +22,12 @@ from dbt_afterimage.runtime.files import Change
 from dbt_afterimage.runtime.project import Project, Where, step
 from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold import drafts, entries
-from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
+from dbt_afterimage.scaffold.existing import is_unedited
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.landed import NotReadable, full_name, in_sql
 from dbt_afterimage.scaffold.plans.question import SeveralTables, is_same_table
+from dbt_afterimage.scaffold.writer import Draft
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -572,7 +573,7 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     texts = [made.texts for _, made in outcome.drafts]
     drawn = {path for one in texts for path in (*one.models, *one.blocks)}
     # A file that somebody has edited is not written again.
-    written = {path for path in drawn if drafts.is_unedited(project, path)}
+    written = {path for path in drawn if is_unedited(project, path)}
     disabled = project.disabled_models()
     reads = [(node, node.depends_on_nodes) for node in project.readers()]
     # dbt does not look up what they read.

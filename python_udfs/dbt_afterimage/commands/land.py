@@ -34,9 +34,9 @@ from dbt_afterimage.landing.topics import (
 from dbt_afterimage.runtime import files, jars
 from dbt_afterimage.runtime.files import Change, Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
-from dbt_afterimage.scaffold.drafts import yaml_name
 from dbt_afterimage.scaffold.landed import shows
 from dbt_afterimage.scaffold.systems import recognise
+from dbt_afterimage.scaffold.writer import yaml_name
 from dbt_afterimage.text import visible
 
 SCHEMA = "raw"

@@ -26,7 +26,7 @@ from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
-from dbt_afterimage.scaffold.drafts import _Writer
+from dbt_afterimage.scaffold.writer import Writer
 
 STAGING = (
     "{{ config(materialized='change_stream') }}"
@@ -599,7 +599,7 @@ def test_a_project_may_have_seeds(shop: Shop) -> None:
         # What `init` asks of a model whose name it would give to another one.
         init = cast("Any", SimpleNamespace(project=opened))
         for above, expected in (("stg_0", True), ("stg_1", False)):
-            is_below = _Writer._is_below(init, opened.model("with_codes"), opened.model(above))
+            is_below = Writer._is_below(init, opened.model("with_codes"), opened.model(above))
             assert is_below == expected
     finally:
         (seeds / "codes.csv").unlink()

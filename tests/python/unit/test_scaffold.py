@@ -24,6 +24,7 @@ from dbt_afterimage.runtime.project import Column
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.scaffold import drafts, keys, landed
 from dbt_afterimage.scaffold.entries import Entry, Listing, read
+from dbt_afterimage.scaffold.existing import KINDS, Existing
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.plans.debezium import debezium_messages
 from dbt_afterimage.scaffold.plans.openedge import openedge_change_table
@@ -37,6 +38,7 @@ from dbt_afterimage.scaffold.plans.question import (
     column_list,
 )
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
+from dbt_afterimage.scaffold.writer import Draft, Writer, _render
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
 
@@ -182,7 +184,7 @@ def test_from_and_check_know_all_tables_of_the_project(
 ) -> None:
     known = []
 
-    def draft(project: Any, entry: Entry, **given: Any) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **given: Any) -> Draft:
         known.append(given["every"])
         raise drafts.NoChangeTable("none")
 
@@ -285,10 +287,10 @@ def test_folders_of_one_name_are_not_one_table_under_two_names(
     system = SimpleNamespace(macro="qlik_change_table", signs=[])
     is_qlik: Any = SimpleNamespace(system=system, here=[])
 
-    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **_: Any) -> Draft:
         made = texts(entry.relation, folders[entry.relation])
         made.models = model
-        return drafts.Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
+        return Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
 
     monkeypatch.setattr(drafts, "draft", draft)
     project: Any = Project()
@@ -320,11 +322,11 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     shown = {"dbo.ACCOUNTS": ["NR"], "dbo.ORDERS": ["CODE"]}
     is_qlik: Any = SimpleNamespace(system=SimpleNamespace(macro="qlik_messages", signs=[]), here=[])
 
-    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **_: Any) -> Draft:
         if entry.table is None:
             raise SeveralTables("its messages", list(shown))
         key = list(entry.key) or shown[entry.table]
-        return drafts.Draft(entry, is_qlik, key, "stg", Texts(entry.table))
+        return Draft(entry, is_qlik, key, "stg", Texts(entry.table))
 
     monkeypatch.setattr(drafts, "draft", draft)
     file = tmp_path / "afterimage.yml"
@@ -398,7 +400,7 @@ class Topic(Project):
 
     def _draft(
         self, project: Any, entry: Entry, *, listed_tables: Sequence[str] = (), **_: Any
-    ) -> drafts.Draft:
+    ) -> Draft:
         table = entry.table
         if table is None:
             if listed_tables or len(self.shown) > 1:
@@ -413,7 +415,7 @@ class Topic(Project):
         model = {f"models/{name}.sql": f"select '{key}' {entry.history} from {table}"}
         system = SimpleNamespace(macro="qlik_messages", signs=[])
         found: Any = SimpleNamespace(system=system, here=[])
-        return drafts.Draft(entry, found, key, table, Texts("raw.crm", model))
+        return Draft(entry, found, key, table, Texts("raw.crm", model))
 
     def up(self) -> tuple[list[str], int]:
         """Do what `up` does first; return the staging models and the number of questions."""
@@ -613,12 +615,12 @@ class Shared(Project):
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **_: Any) -> Draft:
         found = drafts.look(project, entry)[1]
         if found is None:
             raise drafts.NoChangeTable("no change table")
         model = f"models/{landed.model_name(entry.relation)}.sql"
-        return drafts.Draft(entry, found, ["id"], "stg", Texts(entry.relation, {model: "select 1"}))
+        return Draft(entry, found, ["id"], "stg", Texts(entry.relation, {model: "select 1"}))
 
     monkeypatch.setattr(drafts, "draft", draft)
     return Shared(tmp_path)
@@ -953,8 +955,8 @@ def test_a_table_that_an_edited_file_does_not_take_stops_no_other(
 
     every = {"raw.a": made("a", "qlik"), "raw.b": made("b", "qlik"), "raw.c": made("c", "db2")}
 
-    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
-        return drafts.Draft(entry, is_qlik, ["id"], "stg", every[entry.relation])
+    def draft(project: Any, entry: Entry, **_: Any) -> Draft:
+        return Draft(entry, is_qlik, ["id"], "stg", every[entry.relation])
 
     monkeypatch.setattr(drafts, "draft", draft)
     keep(tmp_path, every["raw.a"])
@@ -1017,7 +1019,7 @@ WRITTEN = (
 )
 
 
-def there(*models: Any, name: str | None = None, folder: Path | None = None) -> drafts._Existing:
+def there(*models: Any, name: str | None = None, folder: Path | None = None) -> Existing:
     """Return what the table has."""
     project: Any = SimpleNamespace(
         folder=folder,
@@ -1028,13 +1030,13 @@ def there(*models: Any, name: str | None = None, folder: Path | None = None) -> 
     table: Any = SimpleNamespace(nodes=frozenset([CUSTOMERS]))
     of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_change_table"), [], [], {})
     entry = Entry("raw.customers__ct", name=name)
-    return drafts._Existing(project, table, of_qlik, entry)
+    return Existing(project, table, of_qlik, entry)
 
 
 def existing(*models: Any, name: str | None = None) -> dict[str, str]:
     """Return the models of the table, by kind."""
     found = there(*models, name=name)
-    return {kind: node.name for kind in drafts.KINDS if (node := getattr(found, kind))}
+    return {kind: node.name for kind in KINDS if (node := getattr(found, kind))}
 
 
 @pytest.mark.parametrize("folder", ["history", "marts"])
@@ -1045,7 +1047,7 @@ def test_a_further_history_of_a_table_is_not_taken_for_the_one_of_init(folder: s
         model("addresses_audit", folder, STAGING, macro="change_audit"),
         model("a_stream", "marts", CUSTOMERS, macro="qlik_change_table"),
     ]
-    of_init = dict(zip(drafts.KINDS, (node.name for node in WRITTEN), strict=True))
+    of_init = dict(zip(KINDS, (node.name for node in WRITTEN), strict=True))
     assert existing(*further, *WRITTEN) == of_init
     assert existing(*further, *WRITTEN, name="Customers") == of_init
 
@@ -1075,7 +1077,7 @@ READS_THROUGH = model(
 
 
 def test_a_staging_model_may_read_its_table_by_way_of_other_models() -> None:
-    of_init = dict(zip(drafts.KINDS, (node.name for node in WRITTEN), strict=True))
+    of_init = dict(zip(KINDS, (node.name for node in WRITTEN), strict=True))
     assert existing(WITH_LOAD, OF_TENANT, READS_THROUGH, *WRITTEN[1:]) == of_init
     # One that reads the table itself is that of the table.
     own = model("stg_own", "marts", CUSTOMERS, macro="qlik_change_table")
@@ -1115,7 +1117,7 @@ def writer(
     *,
     code: str = "",
     folder: str = "staging/qlik",
-) -> drafts._Writer:
+) -> Writer:
     """Return what writes the models of a table ORDERS, or the one named, of the topic crm_topic.
 
     Args:
@@ -1144,8 +1146,8 @@ def writer(
     of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_messages"), [], [], {})
     entry = Entry("raw.crm_topic", table=table, name=name)
     plan = Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
-    there = drafts._Existing(project, landed, of_qlik, entry)
-    return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
+    there = Existing(project, landed, of_qlik, entry)
+    return Writer(project, entry, landed, {}, of_qlik, plan, there)
 
 
 @pytest.mark.parametrize(
@@ -1193,9 +1195,7 @@ def test_dbt_reads_the_doc_blocks_of_each_table(table: str) -> None:
     """One that it reads without a name stops it for the whole project."""
     made = writer("orders", table)
     columns = [made._data_column(Column(name, "string")) for name in ("id", "2nd name")]
-    text = "".join(
-        drafts._render("column.md", column=one, table=table, key=["id"]) for one in columns
-    )
+    text = "".join(_render("column.md", column=one, table=table, key=["id"]) for one in columns)
     blocks: Any = extract_toplevel_blocks(text, allowed_blocks={"docs"}, collect_raw_data=False)
     assert [one.block_name for one in blocks] == [one.doc for one in columns]
 
@@ -1204,7 +1204,7 @@ def test_only_what_no_landing_or_deletion_can_cause_is_an_error_of_a_staging_mod
     """dbt builds nothing below a model whose test failed."""
 
     def severities(landed_rows: str | None) -> dict[str, str]:
-        text = drafts._render(
+        text = _render(
             "staging.yml",
             **{"name": "orders", "title": "a Qlik change table", "contract": ["change_id"]},
             **{"names": {"staging": "stg_qlik__orders"}, "landed_rows": landed_rows, "key": ["id"]},
@@ -1299,7 +1299,7 @@ def test_models_of_one_name_in_two_schemas_are_of_several_tables() -> None:
             file_of=lambda node: node.original_file_path,
         )
         entry = Entry("raw.crm_topic", table=asked)
-        drafts._Existing(project, topic, of_qlik, entry).check_tables(topic)
+        Existing(project, topic, of_qlik, entry).check_tables(topic)
 
     for asked in (None, "ORDERS"):
         with pytest.raises(SeveralTables) as several:
@@ -1328,7 +1328,7 @@ def test_a_model_of_somebody_else_is_of_a_table_of_its_topic_only_if_it_says_so(
             models=lambda: nodes,
             file_of=lambda node: node.original_file_path,
         )
-        existing = drafts._Existing(project, topic, of_log, Entry("raw.log", table=table))
+        existing = Existing(project, topic, of_log, Entry("raw.log", table=table))
         existing.check_named(topic)
         return existing.staging.name if existing.staging else None
 
@@ -1942,7 +1942,7 @@ def test_what_staging_warns_of_is_looked_for_in_messages(tmp_path: Path) -> None
     )
     topic: Any = SimpleNamespace(name="t", identifier="t", nodes=frozenset([CUSTOMERS]))
     system = next(one for one in SYSTEMS if one.macro == "debezium_messages")
-    there = drafts._Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
+    there = Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
     assert there.written()["written_absent"] == ["a", "it's"]
     path = staging.original_file_path
     file = tmp_path / path
@@ -2111,7 +2111,7 @@ def test_a_model_of_messages_keeps_what_places_and_ids_depend_on() -> None:
         )
         topic: Any = SimpleNamespace(name="t", identifier="t", nodes=frozenset([CUSTOMERS]))
         system = next(one for one in SYSTEMS if one.macro == "debezium_messages")
-        there = drafts._Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
+        there = Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
         return there.written()
 
     without = written("unique_key=['id']")
@@ -2157,7 +2157,7 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     project.file_of = lambda node: node.original_file_path
     table.nodes = frozenset([CUSTOMERS])
     system = next(one for one in SYSTEMS if one.macro == "openedge_change_table")
-    there = drafts._Existing(project, table, Found(system, [], [], {}), Entry("raw.CDC_t"))
+    there = Existing(project, table, Found(system, [], [], {}), Entry("raw.CDC_t"))
     for shown[:] in (["15"], ["12", "15"], []):
         assert number(**there.written()) == "12"
     # A staging model of the user's own names its number, wherever it lies.
