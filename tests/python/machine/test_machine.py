@@ -329,8 +329,8 @@ class Machine(Tables):
     def change_options(self, data: st.DataObject) -> None:
         """Change each option of the history alone, and some: it asks for a full refresh."""
         chosen = data.draw(options(replace(self.stream, columns=self.columns_of[HISTORY])))
-        track: list[list[str] | None] = [None, [], chosen["track_columns"]]
-        values = {**{n: [one] for n, one in chosen.items()}, "track_columns": track}
+        values: dict[str, list[Any]] = {name: [one] for name, one in chosen.items()}
+        values["track_columns"] += [None, []]
         others = [
             other
             for name, some in values.items()
