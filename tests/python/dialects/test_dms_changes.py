@@ -339,7 +339,7 @@ def test_a_second_load_that_was_read_can_become_changes_at_its_time(
     [known] = lake.rows(version[FORMAT])
     # The files of the first load are gone.
     lake.spark.sql(f"delete from {SCHEMA}.loaded_again where Op is null")
-    again = [load(51, "a", 3), load(52, "same", 0), load(53, "new", 3)]
+    again = [load(51, "a", 3), load(52, "same", 0), {**load(53, "new", 3), "Op": "I"}]
     lake.append("loaded_again", COLUMNS, [*again, row("U", 60, "new", 4, "new")])
     project.dbt("run", "--select", *TABLES)
     of_a = f"select value from {SCHEMA}.parts_history where id = 'a' and is_current"
@@ -352,7 +352,8 @@ def test_a_second_load_that_was_read_can_become_changes_at_its_time(
     place = f"'{seq(50)[:16]}' || repeat('0', 19)"
     lake.spark.sql(
         f"update {SCHEMA}.loaded_again set Op = 'U', change_seq = {place}"
-        f" where Op is null and dms_time >= '{at(50)}'"
+        " where coalesce(Op, '') in ('', 'I') and coalesce(change_seq, '') rlike '^0*$'"
+        f" and dms_time >= '{at(50)}'"
     )
     project.dbt("run", "--select", "stg_parts")
     project.dbt("run", "--full-refresh", "--select", "parts_history")
