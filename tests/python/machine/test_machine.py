@@ -102,7 +102,8 @@ class Machine(Tables):
         """Draw a source, and land some of its changes."""
         stream = data.draw(merged_streams(4, max_changes=12, honest=True, trades=True))
         *others, last = [one for one in stream.columns if one not in stream.unique_key]
-        if others and data.draw(often):
+        has_hidden: bool = data.draw(often)
+        if others and has_hidden:
             self.hidden = last
             stream = replace(
                 stream, columns=[one for one in stream.columns if one != last] + [last]
