@@ -559,6 +559,36 @@ def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
         topic.write_listed()
 
 
+def test_a_question_has_the_options_that_its_answer_needs(topic: Topic) -> None:
+    """Once it is answered, the table is listed by itself and takes nothing over any more."""
+    options = "file_format: delta, arguments: {placeholder: '__lost, value__'}"
+    topic.file.write_text(
+        "defaults: {history: {grain: transaction}}\n"
+        f"tables:\n- {{relation: raw.crm, {options}, history: {{deletes: version}}}}\n"
+        "- {relation: raw.crm, table: dbo.ACCOUNTS, key: [NR]}\n"
+    )
+    topic.shown["ITEMS, [old]"] = []
+    for _ in range(2):
+        assert topic.up()[1] == 1
+    asked = """# which key? nothing shows it
+# - relation: raw.crm
+#   table: ITEMS, [old]
+#   file_format: delta
+#   arguments: {placeholder: '__lost, value__'}
+#   history: {deletes: version}
+#   key: []
+"""
+    before, _, after = topic.file.read_text().partition(asked)
+    assert ("#" in before, after) == (False, "")
+    answer = re.sub("^# ", "", asked.partition("\n")[2], flags=re.MULTILINE)
+    topic.file.write_text(before + answer.replace("key: []", "key: [ITEM]"))
+    assert topic.write_listed() == 0
+    [drawn] = [one for one in topic.drawn if one.key == ["ITEM"]]
+    assert drawn.arguments == {"placeholder": "__lost, value__"}
+    assert drawn.history == {"grain": "transaction", "deletes": "version"}
+    assert drawn.file_format == "delta"
+
+
 def test_a_further_table_does_not_take_the_name_of_a_listed_one(
     topic: Topic, capsys: pytest.CaptureFixture[str]
 ) -> None:
