@@ -631,12 +631,12 @@ def test_a_json_file_without_a_value_says_nothing_about_the_type(landings: Landi
         landings.land(folder, "--copy")
     found = landings.rows("raw.bills")[2:]
     assert [(row["id"], row["payer"], row["lines"]) for row in found] == files
-    for row, why in (
+    for text, why in (
         ('{"id": 6, "payer": "Ada"}\n{"id": 7, "payer": null}\n', "1 value of payer (string)"),
         ('{"id": 6, "payer": {"city": "Ulm", "zip": 7}}\n', "1 value of payer (struct<"),
         ('{"id": 6, "lines": ["a"]}\n', "1 value of lines (array<string>)"),
     ):
-        landings.file("bills/6.json", row.encode())
+        landings.file("bills/6.json", text.encode())
         said = landings.refused(folder, "--copy")
         assert why in said
         assert "would change in raw.bills, where" in said

@@ -2188,8 +2188,8 @@ def test_offsets_order_the_messages_of_a_row_only_in_one_partition(
     why: str | None,
 ) -> None:
     """Kafka spreads the messages of a table without a primary key over all partitions."""
-    row = {"id": 1, "tenant": 1}
-    messages = [debezium("shop.log_items", **row, state=one) for one in ("new", "paid", "shipped")]
+    states = ("new", "paid", "shipped")
+    messages = [debezium("shop.log_items", id=1, tenant=1, state=one) for one in states]
     plan = plan_of_debezium(
         messages,
         beside=["key", "partition", "offset"],
