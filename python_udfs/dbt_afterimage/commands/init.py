@@ -518,10 +518,10 @@ def _fitting(project: Project, outcome: _Outcome, *, is_pattern: bool) -> list[C
 
 def _question(entry: Entry, problem: AfterimageError) -> entries.OpenQuestion:
     if not isinstance(problem, NoKey):
-        return entries.OpenQuestion(entry.relation, entry.table, str(problem).splitlines()[0])
+        return entries.OpenQuestion(entry, str(problem).splitlines()[0])
     said = f"proposed: {problem.evidence}" if problem.proposal else problem.evidence
     key = problem.proposal.key if problem.proposal else ()
-    return entries.OpenQuestion(entry.relation, entry.table, f"which key? {said}", key)
+    return entries.OpenQuestion(replace(entry, key=key), f"which key? {said}")
 
 
 def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageError:

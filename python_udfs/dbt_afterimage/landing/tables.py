@@ -202,6 +202,13 @@ class Table:
             present = None
         types = self._types(read, {one.name.lower() for one in present or []})
         plan = self._planned(read, types, present or [])
+
+        def check() -> None:
+            for file in files:
+                file.check_unchanged()
+
+        # Half a file may show another type, which the column would keep.
+        check()
         if present is None:
             self._make(plan.new)
         elif plan.new:
@@ -212,11 +219,6 @@ class Table:
                 f"alter table {self._name} alter column {quote(one.name)} type {one.type}"
             )
         contents = {file.name: [file.size, file.modified, file.content()] for file in files}
-
-        def check() -> None:
-            for file in files:
-                file.check_unchanged()
-
         self._format.load(Load(path, contents, names_in(plan.columns), plan.selects, check), memory)
 
     def _planned(
@@ -424,6 +426,17 @@ class Table:
                 # JSON without a value counts as text.
                 expressions.append(f"cast(null as {column.type})")
                 doubtful.append((own, column, f"{quote(own.name)} is not null"))
+            elif (
+                group.format == "json"
+                and own.type.startswith(NESTED)
+                and column.type.startswith(NESTED)
+            ):
+                # Items of an empty list, and a field without a value, count as texts.
+                text = f"to_json({quote(own.name)})"
+                escaped = kind.replace("\\", "\\\\").replace("'", "\\'")
+                value = f"from_json({text}, '{escaped}')"
+                expressions.append(value)
+                doubtful.append((own, column, f"not (to_json({value}) <=> {text})"))
             elif own.type.startswith(NESTED) or column.type.startswith(NESTED):
                 raise self._misfit("values", own, column)
             elif column.name.lower() in untyped or (

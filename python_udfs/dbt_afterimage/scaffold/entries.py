@@ -68,8 +68,13 @@ class Entry:
         """Whether two entries are of one source table."""
         return (self.relation, self.table) == (other.relation, other.table)
 
-    def text(self, defaults: Entry) -> str:
-        """Return the entry as `afterimage.yml` has it: its key, and what differs from defaults."""
+    def text(self, defaults: Entry, *, is_asked: bool = False) -> str:
+        """Return the entry as `afterimage.yml` has it: its key, and what differs from defaults.
+
+        Args:
+            defaults: The file's defaults.
+            is_asked: Whether it is a comment, in which somebody is to answer. The key is its end.
+        """
         own, common = asdict(self), asdict(defaults)
         for name in _JOINED:
             own[name], common[name] = _beside(common[name], own[name]), {}
@@ -78,10 +83,14 @@ class Entry:
             for name, value in own.items()
             if value and (name == "key" or value != common[name])
         }
+        if is_asked:
+            said["key"] = said.pop("key", [])
+        width = 1 << 20 if is_asked else 100
         dumped = yaml.safe_dump(
-            [said], sort_keys=False, default_flow_style=None, allow_unicode=True, width=100
+            [said], sort_keys=False, default_flow_style=None, allow_unicode=True, width=width
         )
-        return "".join(f"  {line}" for line in dumped.splitlines(keepends=True))
+        begin = "  # " if is_asked else "  "
+        return "".join(f"{begin}{line}" for line in dumped.splitlines(keepends=True))
 
 
 @dataclass(frozen=True)
@@ -89,15 +98,12 @@ class OpenQuestion:
     """A table that cannot be added before somebody says more about it.
 
     Attributes:
-        table: The source table, if the relation holds several.
+        entry: The table, with the key that its rows suggest, if they suggest one.
         text: What is asked, in one line.
-        key: The key that its rows suggest; empty if they suggest none.
     """
 
-    relation: str
-    table: str | None
+    entry: Entry
     text: str
-    key: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -244,13 +250,11 @@ def added(
     further = "".join(entry.text(defaults) for entry in entries)
     # What the rows suggest may be another key now.
     for one in questions:
-        before = re.sub(_comment(one), "", before)
+        before = re.sub(_comment(one.entry), "", before)
     comments = "".join(
-        f"  # {one.text}\n  # - relation: {one.relation}\n"
-        + (f"  #   table: {_plain_text(one.table)}\n" if one.table else "")
-        + f"  #   key: {_flow(one.key)}\n"
+        f"  # {one.text}\n{one.entry.text(defaults, is_asked=True)}"
         for one in questions
-        if one.table or f"- relation: {one.relation}\n" not in before
+        if one.entry.table or f"- relation: {_plain_text(one.entry.relation)}\n" not in before
     )
     head, listed, tail = _around_tables(before)
     indent = re.search("^( *)- ", listed, re.MULTILINE)
@@ -283,16 +287,14 @@ def _around_tables(text: str) -> tuple[str, str, str]:
     return "".join(lines[:start]), "".join(lines[start:end]), "".join(lines[end:])
 
 
-def _flow(key: Sequence[str]) -> str:
-    dumped: str = yaml.safe_dump([*key], default_flow_style=True, allow_unicode=True, width=1 << 20)
-    return dumped.strip()
-
-
 def _plain_text(text: str) -> str:
-    return _flow([text])[1:-1]
+    dumped: str = yaml.safe_dump({"is": text}, allow_unicode=True, width=1 << 20)
+    return dumped.removeprefix("is: ").strip()
 
 
-def _comment(one: Entry | OpenQuestion) -> str:
+def _comment(one: Entry) -> str:
     """Return a pattern for the comment that asks about a table."""
-    table = rf" *#   table: {re.escape(_plain_text(one.table))}\n" if one.table else ""
-    return rf" *# .*\n *# - relation: {re.escape(one.relation)}\n{table} *#   key: \[.*\]\n"
+    further = r"(?: *#   (?!table: ).*\n)*"
+    table = rf"{further} *#   table: {re.escape(_plain_text(one.table))}\n" if one.table else ""
+    relation = re.escape(_plain_text(one.relation))
+    return rf" *# .*\n *# - relation: {relation}\n{table}{further}? *#   key: \[.*\]\n"

@@ -968,6 +968,20 @@ def test_a_time_of_dms_may_have_landed_as_a_timestamp(
     assert said in output
     assert "time=" not in staging.with_name("stg_dms__untimed_parcels.sql").read_text()
 
+    # It may be the table's own: not the time of the change, or not in each row.
+    columns = {"Op": "string", "measured_at": "timestamp", "sensor": "int", "value": "double"}
+    columns |= {"AR_H_CHANGE_SEQ": "string"}
+    rows = [
+        parcel_row(number, operation, measured_at=datetime(2020, 1, 1), sensor=1, value=value)
+        for number, operation, value in ((101, "I", 5.0), (102, "U", 6.0))
+    ]
+    unset = [row | {"measured_at": day} for row, day in zip(rows, (AT, None), strict=True)]
+    for name, landed in (("old_readings", rows), ("unset_readings", unset)):
+        land_table(lake, name, columns, landed)
+        output = init.ok(f"landing.{name}", "--key", "sensor")
+        assert f"{said} load have no time. Where measured_at is it (TimestampColumnName)" in output
+        assert "time=" not in staging.with_name(f"stg_dms__{name}.sql").read_text()
+
     # A text elsewhere may be the table's own.
     columns = {"Op": "string", "parcel": "int", "created_at": "string", "AR_H_CHANGE_SEQ": "string"}
     rows = [parcel_row(1, "I", parcel=1, created_at="2020-05-06 07:08:09.000000")]

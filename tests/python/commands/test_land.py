@@ -619,18 +619,27 @@ def test_a_json_file_without_a_value_says_nothing_about_the_type(landings: Landi
     landings.land(folder, "--copy")
     assert [row["amount"] for row in landings.rows("raw.bills")] == [None, 12345678.5]
     # Later files without an object or a list, and with a text instead.
-    landings.file("bills/3.json", b'{"id": 3, "payer": {"city": "Bern"}, "lines": [1]}\n')
-    landings.land(folder, "--copy")
-    landings.file("bills/4.json", b'{"id": 4, "payer": null, "lines": null}\n')
-    landings.land(folder, "--copy")
-    found = landings.rows("raw.bills")[2:]
-    assert [(row["id"], row["payer"], row["lines"]) for row in found] == [
-        (3, {"city": "Bern"}, [1]),
+    files = [
+        (3, {"city": "Bern", "it's": 3}, [1]),
         (4, None, None),
+        # A field without a value, and a list without an item.
+        (5, {"city": "Ulm", "it's": None}, []),
     ]
-    landings.file("bills/5.json", b'{"id": 5, "payer": "Ada"}\n{"id": 6, "payer": null}\n')
-    said = landings.refused(folder, "--copy")
-    assert "1 value of payer (string) would change" in said
+    for number, payer, lines in files:
+        row = {"id": number, "payer": payer, "lines": lines}
+        landings.file(f"bills/{number}.json", json.dumps(row).encode())
+        landings.land(folder, "--copy")
+    found = landings.rows("raw.bills")[2:]
+    assert [(row["id"], row["payer"], row["lines"]) for row in found] == files
+    for text, why in (
+        ('{"id": 6, "payer": "Ada"}\n{"id": 7, "payer": null}\n', "1 value of payer (string)"),
+        ('{"id": 6, "payer": {"city": "Ulm", "zip": 7}}\n', "1 value of payer (struct<"),
+        ('{"id": 6, "lines": ["a"]}\n', "1 value of lines (array<string>)"),
+    ):
+        landings.file("bills/6.json", text.encode())
+        said = landings.refused(folder, "--copy")
+        assert why in said
+        assert "would change in raw.bills, where" in said
 
 
 def test_a_file_that_says_that_a_column_is_text_settles_it(landings: Landings) -> None:
@@ -1322,22 +1331,31 @@ def test_rows_of_another_writer_stay_where_the_first_landing_failed(
 def test_a_file_that_is_written_while_it_is_loaded(
     landings: Landings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = landings.csv("grows.csv", "id\n1\n")
     run = Asked.rows
+
+    def refused_while(statement: str, file: Path, whole: str) -> None:
+        def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
+            if statement in sql:
+                file.write_text(whole)
+            return run(self, sql, *settings)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Asked, "rows", writes)
+            assert "is still being written" in landings.refused(file.parent)
+
+    file = landings.csv("grows/1.csv", "id\n1\n")
     # Into a Delta table go the rows of a copy that was made before.
     last = "insert into" if FORMAT == "iceberg" else "create table"
-
-    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
-        if last in sql:
-            file.write_text("id\n1\n2\n")
-        return run(self, sql, *settings)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Asked, "rows", writes)
-        assert "is still being written" in landings.refused(file)
+    refused_while(last, file, "id\n1\n2\n")
     assert landings.rows("raw.grows") == []
-    landings.land(file)
-    assert [row["id"] for row in landings.rows("raw.grows")] == [1, 2]
+    landings.land(file.parent)
+    assert landings.rows("raw.grows") == [{"id": 1}, {"id": 2}]
+    # A new column must not keep the type that its first values had.
+    file = landings.csv("grows/2.csv", "id,note\n8,1\n")
+    refused_while("count_if(", file, "id,note\n8,1\n9,n/a\n")
+    assert landings.rows("raw.grows") == [{"id": 1}, {"id": 2}]
+    landings.land(file.parent)
+    assert landings.rows("raw.grows")[2:] == [{"id": 8, "note": "1"}, {"id": 9, "note": "n/a"}]
 
 
 def test_what_cannot_be_landed(landings: Landings) -> None:

@@ -559,6 +559,36 @@ def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
         topic.write_listed()
 
 
+def test_a_question_has_the_options_that_its_answer_needs(topic: Topic) -> None:
+    """Once it is answered, the table is listed by itself and takes nothing over any more."""
+    options = "file_format: delta, arguments: {placeholder: '__lost, value__'}"
+    topic.file.write_text(
+        "defaults: {history: {grain: transaction}}\n"
+        f"tables:\n- {{relation: raw.crm, {options}, history: {{deletes: version}}}}\n"
+        "- {relation: raw.crm, table: dbo.ACCOUNTS, key: [NR]}\n"
+    )
+    topic.shown["ITEMS, [old]"] = []
+    for _ in range(2):
+        assert topic.up()[1] == 1
+    asked = """# which key? nothing shows it
+# - relation: raw.crm
+#   table: ITEMS, [old]
+#   file_format: delta
+#   arguments: {placeholder: '__lost, value__'}
+#   history: {deletes: version}
+#   key: []
+"""
+    before, _, after = topic.file.read_text().partition(asked)
+    assert ("#" in before, after) == (False, "")
+    answer = re.sub("^# ", "", asked.partition("\n")[2], flags=re.MULTILINE)
+    topic.file.write_text(before + answer.replace("key: []", "key: [ITEM]"))
+    assert topic.write_listed() == 0
+    [drawn] = [one for one in topic.drawn if one.key == ["ITEM"]]
+    assert drawn.arguments == {"placeholder": "__lost, value__"}
+    assert drawn.history == {"grain": "transaction", "deletes": "version"}
+    assert drawn.file_format == "delta"
+
+
 def test_a_further_table_does_not_take_the_name_of_a_listed_one(
     topic: Topic, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1800,6 +1830,8 @@ def plan_of_debezium(
     table: str | None = None,
     listed: Sequence[str] = (),
     beside: Sequence[str] = (),
+    values: Sequence[Sequence[Any]] = (),
+    key: Sequence[str] = ("id",),
     **written: Any,
 ) -> Plan:
     """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries.
@@ -1809,11 +1841,14 @@ def plan_of_debezium(
         table: The source table that is asked for.
         listed: Those that the list has.
         beside: The columns beside the messages.
+        values: What these have, for each message.
+        key: The key columns of the model.
         **written: What the model has.
     """
     lake = lake_of_json()
-    lake.execute("create table shop (value text)")
-    lake.executemany("insert into shop values (?)", [(text,) for text in messages])
+    lake.execute(f"create table shop (value text{''.join(f', `{name}`' for name in beside)})")
+    for text, more in zip_longest(messages, values, fillvalue=[None] * len(beside)):
+        lake.execute(f"insert into shop values (?{', ?' * len(beside)})", [text, *more])
     project: Any = SimpleNamespace(
         rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall()
     )
@@ -1821,7 +1856,7 @@ def plan_of_debezium(
     topic: Any = SimpleNamespace(
         name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=columns
     )
-    question = Question(project, topic, {}, ["id"], table, {}, listed=listed, **written)
+    question = Question(project, topic, {}, key, table, {}, listed=listed, **written)
     return debezium_messages(question)
 
 
@@ -2097,7 +2132,7 @@ def test_a_model_of_messages_keeps_what_places_and_ids_depend_on() -> None:
         return called, " ".join(plan.notes)
 
     new, note = planned({}, *landed)
-    assert new == {"position": "['partition', 'offset']", "headers": "'HEADERS'"}
+    assert new == {"position": PLACES, "headers": "'HEADERS'"}
     assert "headers" not in note
     assert planned({})[0] == {}
 
@@ -2125,6 +2160,73 @@ def test_a_model_of_messages_keeps_what_places_and_ids_depend_on() -> None:
         called, note = planned(given, *beside)
         assert called == new
         assert "headers" not in note
+
+
+PLACES = "['partition', 'offset']"
+
+
+@pytest.mark.parametrize(
+    ("message_key", "key", "partitions", "written", "position", "why"),
+    [
+        (None, ["id"], [1, 1, 0], None, None, "some of them have no key"),
+        (None, ["id"], [1, 1, 1], None, PLACES, None),
+        ('{"tenant": 1}', ["id"], [1, 1, 0], None, None, "their keys have tenant"),
+        ('{"tenant": 1}', ["id", "Tenant"], [1, 1, 0], None, PLACES, None),
+        ('{"ID": 1}', ["id"], [1, 1, 0], None, PLACES, None),
+        # A transformation has taken the key's only field out.
+        ("1", ["id"], [1, 1, 0], None, PLACES, None),
+        # The run of a model that is built would stop.
+        (None, ["id"], [1, 1, 0], PLACES, PLACES, None),
+    ],
+)
+def test_offsets_order_the_messages_of_a_row_only_in_one_partition(
+    message_key: str | None,
+    key: list[str],
+    partitions: list[int],
+    written: str | None,
+    position: str | None,
+    why: str | None,
+) -> None:
+    """Kafka spreads the messages of a table without a primary key over all partitions."""
+    states = ("new", "paid", "shipped")
+    messages = [debezium("shop.log_items", id=1, tenant=1, state=one) for one in states]
+    plan = plan_of_debezium(
+        messages,
+        beside=["key", "partition", "offset"],
+        values=[(message_key, *place) for place in zip(partitions, (0, 1, 7), strict=True)],
+        key=key,
+        written_places={"position": written} if written else {},
+    )
+    assert plan.call.get("position") == position
+    said = [note for note in plan.notes if note.startswith("position: ")]
+    assert [why in note for note in said if why] == ([True] if why else [])
+    assert len(said) == (1 if why else 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "position"),
+    [
+        (["__source_sequence", "__source_sequence"], None),
+        (["__sequence", "__source_sequence"], None),
+        # The first rows came before the field was in `add.fields`.
+        (["__source_lsn", "__source_sequence"], PLACES),
+        (["__source_pos", "__source_pos"], PLACES),
+    ],
+)
+def test_flattened_rows_of_postgresql_have_the_order_of_its_log(
+    fields: list[str], position: str | None
+) -> None:
+    """A key change may be in two partitions, and only the log orders its two halves."""
+    rows = [
+        {"id": 1, "note": None, "__op": "d", "__deleted": "true", fields[0]: '["25","30"]'},
+        {"id": 20, "note": "a", "__op": "c", "__deleted": "false", fields[1]: '["25","30"]'},
+    ]
+    plan = plan_of_debezium(
+        [json.dumps(row) for row in rows],
+        beside=["key", "partition", "offset"],
+        values=[('{"id": 1}', 0, 3), ('{"id": 20}', 1, 8)],
+    )
+    assert plan.call.get("position") == position
 
 
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:

@@ -40,7 +40,7 @@ def debezium_messages(question: Question) -> Plan:
     guessed: list[str] = []
     updates = 0
     in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
-    shows_transactions = False
+    shows_transactions = lacks_key = lacks_place = False
     # A model that takes all flattened rows for those of one table stays: they may be its shards.
     parts: set[str] = set()
     asked = question.table or question.written_table or question.listed
@@ -69,6 +69,9 @@ def debezium_messages(question: Question) -> Plan:
         if not isinstance(row, dict):
             continue  # a truncate, or staging rejects it
         flattened = flattened or not is_envelope
+        if is_flattened:
+            sequence = message.get("__source_sequence") or message.get("__sequence")
+            lacks_place = lacks_place or not sequence
         shows_deletes = shows_deletes or "__deleted" in row
         shows_operations = shows_operations or "__op" in row
         shows_snapshots = shows_snapshots or bool({"__source_snapshot", "__snapshot"} & {*row})
@@ -85,6 +88,7 @@ def debezium_messages(question: Question) -> Plan:
             if is_envelope or not column.startswith("__"):
                 kinds[column] = common_kinds(cell, kinds.get(column))
         guessed = guessed or list(_opened(key_text)[0])
+        lacks_key = lacks_key or key_text is None
     if not kinds:
         raise NothingLanded(
             f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
@@ -105,11 +109,18 @@ def debezium_messages(question: Question) -> Plan:
         landed.reference,
         has_before_images=updates > 0,
     )
-    has_offsets = {"partition", "offset"} <= set(here)
+    in_log_order = in_log_order or (flattened and not lacks_place)
+    places, is_spread = None, False
+    further = [name for name in guessed if name.lower() not in map(str.lower, plan.key)]
+    if {"partition", "offset"} <= set(here) and not in_log_order:
+        places = f"['{here['partition']}', '{here['offset']}']"
+        # Kafka keeps the messages of one key in one partition.
+        if key and (lacks_key or further):
+            partitions = f"count(distinct {quote(here['partition'])})"
+            [(count,)] = question.project.rows(f"select {partitions} from {landed.relation}")
+            is_spread = int(count) > 1
     shown = {
-        "position": f"['{here['partition']}', '{here['offset']}']"
-        if has_offsets and not in_log_order
-        else None,
+        "position": None if is_spread else places,
         "key": text_literal(str(key)) if key else None,
         "headers": text_literal(here["headers"]) if "headers" in here else None,
     }
@@ -126,6 +137,13 @@ def debezium_messages(question: Question) -> Plan:
                 " them, give `headers` in `arguments`, and run the model and all below it once with"
                 " --full-refresh while all messages are landed."
             )
+    if is_spread and "position" not in {*plan.call, *arguments}:
+        why = f"their keys have {', '.join(further)}" if further else "some of them have no key"
+        plan.notes.append(
+            f"position: left out. The messages of one row may be in several partitions, as {why},"
+            " and offsets order those of one partition only. The order is that of the database's"
+            " log, and a message without its place there is rejected."
+        )
     # Messages of another table may come to the topic later. With `table`, staging rejects flattened
     # rows that do not name theirs. A model that is built keeps it: its run would stop.
     table = question.table or question.written_table

@@ -158,6 +158,8 @@ def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[st
         and one.name.lower() not in header
         and (one.type in ("timestamp", "timestamp_ntz") or one.name in times)
     ]
+    if behind and behind[0] not in times and not _is_commit_time(question, behind[0]):
+        times, behind = [*behind, *times], []
     if not behind:
         # A text elsewhere may be the table's own, and would be lost as data.
         which = f"Where {' or '.join(times)} is it" if times else "If there is one"
@@ -173,6 +175,22 @@ def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[st
         f"time: {behind[0]}, {what} behind {column_named(operation, question.landed)}. Check it."
     )
     return {behind[0].lower()}
+
+
+def _is_commit_time(question: Question, name: str) -> bool:
+    """Whether a timestamp may be DMS's: it is in each row, and near the time in its sequence.
+
+    DMS may write 1970-01-01 for a transaction that is not committed yet.
+    """
+    fits, day = f"{quote(name)} is not null", f"cast({quote(name)} as date)"
+    for sequence in sequences(question.landed.columns):
+        text = f"cast({quote(sequence)} as string)"
+        other = f"try_cast(regexp_replace({text}, '^(....)(..)(..).*', '$1-$2-$3') as date)"
+        near = f"abs(datediff({day}, {other})) <= 1 or {day} = date'1970-01-01'"
+        fits += f" and coalesce({near}, true)"
+    rows = f"(select * from {question.landed.relation} limit 1000) as first_rows"
+    [(is_time,)] = question.project.rows(f"select every({fits}) from {rows}")
+    return is_time is not False
 
 
 def _dms_times(question: Question, header: set[str]) -> list[str]:
