@@ -29,7 +29,7 @@ from dbt_afterimage.pages.health import (
     overview,
     worst_first,
 )
-from dbt_afterimage.runtime.project import CONTRACT, Project, Where, step
+from dbt_afterimage.runtime.project import CONTRACT, Project, Where, shown_name, step
 from dbt_afterimage.text import EPOCH
 
 
@@ -117,7 +117,7 @@ def write(
     lines: list[Line] = []
     failures: dict[str, AfterimageError] = {}
     for node in nodes:
-        health = Health(str(node.name), now, round(silence * HOUR))
+        health = Health(shown_name(node), now, round(silence * HOUR))
         known = None if kept is None else kept.line(node.unique_id)
         try:
             if known is not None:
@@ -125,7 +125,7 @@ def write(
                 _read_missing(project, node, health)
                 lines.append(Line(**{**known, "now": now, "missing": health.missing}))
                 continue
-            with step(f"reading {node.name}"):
+            with step(f"reading {health.model}"):
                 if not _read(project, node, health, is_named=is_named, is_all=is_all):
                     continue
         except AfterimageError as error:

@@ -69,11 +69,12 @@ def command(
     drawn_until = _until(until)
     project = Project(where)
     node = project.model(model)
-    with step(f"reading {node.name}"):
+    name = p.shown_name(node)
+    with step(f"reading {name}"):
         records = read(project, node, keys, key_columns, most or 1000)
-    made = document(node.name, str(node.relation_name), records, drawn_until, most is not None)
+    made = document(name, str(node.relation_name), records, drawn_until, most is not None)
     asked = made.content["records"]
-    path = output or project.pages_folder() / _file_name(node.name, [r.key.text for r in asked])
+    path = output or project.pages_folder() / _file_name(name, [r.key.text for r in asked])
     page.write(path, made, shares_script=output is None)
     shown = sum(len(record.versions) for record in asked)
     plural = "s" if shown != 1 else ""

@@ -234,21 +234,33 @@ class Project:
         """Return the manifest's node of a model (or seed).
 
         Args:
-            name: The model's name, as in `ref`.
+            name: The model's name, as in `ref`; its table; or dbt's id. All versions of a model
+                have one name.
 
         Raises:
-            AfterimageError: There is none. The text names similar ones.
+            AfterimageError: There is none, or several. The text names similar ones, or all.
         """
-        nodes = {
-            node.name: node
+        nodes = [
+            node
             for node in self._manifest.nodes.values()
             if node.resource_type in ("model", "seed", "snapshot")
-        }
-        if name not in nodes:
-            near = difflib.get_close_matches(name, nodes, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`dbt ls` lists the models."
-            raise AfterimageError(f"this project has no model {visible(name)}; {hint}")
-        return nodes[name]
+        ]
+        for what in ("unique_id", "name", "alias"):
+            named = [node for node in nodes if getattr(node, what) == name]
+            if len(named) == 1:
+                return named[0]
+            if named:
+                tables = {str(node.alias) for node in named}
+                is_clear = name not in tables and len(tables) == len(named)
+                listed = tables if is_clear else {str(node.unique_id) for node in named}
+                raise AfterimageError(
+                    f"several models have the name {visible(name)}; give one of these:"
+                    f" {', '.join(sorted(listed))}"
+                )
+        names = {str(text) for node in nodes for text in (node.name, node.alias)}
+        near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`dbt ls` lists the models."
+        raise AfterimageError(f"this project has no model {visible(name)}; {hint}")
 
     def readers_of(self, source: str) -> list[Any]:
         """Return the models that select directly from a source, a table of one, or a seed.
@@ -608,6 +620,11 @@ class step:
         seconds = time.monotonic() - self._started
         if kind is None and seconds >= 5:
             print(f"afterimage: {self._what}: {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+def shown_name(node: Any) -> str:
+    """Return a model's name, or that of its table if it is one of dbt's versions of a model."""
+    return str(node.alias if getattr(node, "version", None) else node.name)
 
 
 def quote(name: str) -> str:

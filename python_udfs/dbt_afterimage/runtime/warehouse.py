@@ -3,7 +3,8 @@
 An Iceberg catalog of type `hadoop` commits by renaming a file. HDFS refuses a rename onto an
 existing file. A local disk does not, so two processes that commit to one table at the same moment
 could lose one of the commits. Writing statements of different processes therefore take turns.
-Threads of one process need not: Iceberg has a lock for them. An object store does not refuse the
+A session may have several such catalogs, and each statement waits for the folders of all. Threads
+of one process need not wait: Iceberg has a lock for them. An object store does not refuse the
 rename either; docs/operations/cluster.md says which catalog to use there.
 
 A Thrift server's statements never pass through Python, so there Iceberg's own lock is replaced:
@@ -15,8 +16,9 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
@@ -48,6 +50,7 @@ _MAKES_SCHEMA = re.compile(
 )
 
 _LOCK_FILE = ".afterimage-lock"
+_TYPE_OF_CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)\.type")
 
 
 def _no_folder(folder: Path, error: OSError) -> AfterimageError:
@@ -109,29 +112,30 @@ class _FolderLock:
 
 
 class _CommitLock:
-    """Iceberg's `LockManager`, called from Java: a commit has the folder to itself."""
+    """Iceberg's `LockManager`, called from Java: a commit has the folders to itself."""
 
     class Java:
         """The Java interface, for py4j."""
 
         implements: ClassVar = ["org.apache.iceberg.LockManager"]
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _LOCK_FILE
-        self._held: dict[tuple[str, str], IO[str]] = {}
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._paths = [folder / _LOCK_FILE for folder in folders]
+        self._held: dict[tuple[str, str], ExitStack] = {}
 
     def acquire(self, entity: str, owner: str) -> bool:
-        # Opened for each commit, so that it also keeps out this process's other commits.
-        file = _open_lock(self._path)
-        lock(file)
-        self._held[entity, owner] = file
+        with ExitStack() as held:
+            for path in self._paths:
+                # Opened for each commit, so that it also keeps out this process's other commits.
+                lock(held.enter_context(_open_lock(path)))
+            self._held[entity, owner] = held.pop_all()
         return True
 
     def release(self, entity: str, owner: str) -> bool:
-        file = self._held.pop((entity, owner), None)
-        if file is not None:
-            file.close()
-        return file is not None
+        held = self._held.pop((entity, owner), None)
+        if held is not None:
+            held.close()
+        return held is not None
 
     def initialize(self, properties: object) -> None:
         pass
@@ -141,16 +145,16 @@ class _CommitLock:
 
 
 def lock_commits(spark: SparkSession) -> None:
-    """Make this process's commits to a local Iceberg catalog take turns with those of others.
+    """Make this process's commits to local Iceberg catalogs take turns with those of others.
 
     `exclusive_writes` is for statements that Python sends; this is for those of a Thrift server. A
     process must not use both: its statement would wait for itself.
 
     Args:
-        spark: A session that has not used the catalog yet.
+        spark: A session that has not used the catalogs yet.
     """
-    folder = _local_warehouse(spark)
-    if folder is None:
+    folders = _local_warehouses(spark)
+    if not folders:
         return
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -165,7 +169,7 @@ def lock_commits(spark: SparkSession) -> None:
     field.setAccessible(True)
     memory = field.get(None)
     memory.putObject(
-        memory.staticFieldBase(constant), memory.staticFieldOffset(constant), _CommitLock(folder)
+        memory.staticFieldBase(constant), memory.staticFieldOffset(constant), _CommitLock(folders)
     )
 
 
@@ -175,7 +179,7 @@ _locks_guard = threading.Lock()
 
 @contextmanager
 def exclusive_writes(spark: SparkSession, sql: str) -> Iterator[None]:
-    """Hold the warehouse folder's lock while a writing statement runs on a local Iceberg catalog.
+    """Hold the locks of the local Iceberg catalogs' folders while a writing statement runs.
 
     Args:
         spark: The session that runs the statement.
@@ -185,28 +189,47 @@ def exclusive_writes(spark: SparkSession, sql: str) -> Iterator[None]:
         AfterimageError: The statement writes, and the folder cannot be written to.
     """
     writes = _WRITES.match(sql)
-    folder = _local_warehouse(spark) if writes or _MAKES_SCHEMA.match(sql) else None
-    if folder is not None and not writes:
-        _open_lock(folder / _LOCK_FILE).close()
-    if folder is None or not writes:
+    folders = _local_warehouses(spark) if writes or _MAKES_SCHEMA.match(sql) else []
+    with ExitStack() as held:
+        for folder in folders:
+            if not writes:
+                _open_lock(folder / _LOCK_FILE).close()
+                continue
+            with _locks_guard:
+                own = _locks.setdefault(folder, _FolderLock(folder))
+            own.acquire()
+            held.callback(own.release)
         yield
-        return
-    with _locks_guard:
-        held = _locks.setdefault(folder, _FolderLock(folder))
-    held.acquire()
+
+
+def _local_warehouses(spark: SparkSession) -> list[Path]:
+    """Return the folders of a session's catalogs, in the same order in every process."""
+    default = str(spark.conf.get("spark.sql.defaultCatalog", "spark_catalog"))
+    found = set()
+    for catalog in (default, *_typed_catalogs(spark)):
+        prefix = f"spark.sql.catalog.{catalog}"
+        if spark.conf.get(f"{prefix}.type", None) != "hadoop":
+            continue
+        folder = local_folder(str(spark.conf.get(f"{prefix}.warehouse", "")))
+        # Raw tables may be in a catalog that this process can only read.
+        if folder and folder.is_dir() and (catalog == default or _can_lock(folder)):
+            found.add(folder.resolve())
+    return sorted(found)
+
+
+# To ask takes a call of Java for each setting.
+@lru_cache(maxsize=1)
+def _typed_catalogs(spark: SparkSession) -> list[str]:
+    settings = spark.sparkContext.getConf().getAll()
+    return [named[1] for key, _ in settings if (named := _TYPE_OF_CATALOG.fullmatch(key))]
+
+
+def _can_lock(folder: Path) -> bool:
     try:
-        yield
-    finally:
-        held.release()
-
-
-def _local_warehouse(spark: SparkSession) -> Path | None:
-    catalog = spark.conf.get("spark.sql.defaultCatalog", "spark_catalog")
-    prefix = f"spark.sql.catalog.{catalog}"
-    if spark.conf.get(f"{prefix}.type", None) != "hadoop":
-        return None
-    folder = local_folder(str(spark.conf.get(f"{prefix}.warehouse", "")))
-    return folder if folder and folder.is_dir() else None
+        _open_lock(folder / _LOCK_FILE).close()
+    except AfterimageError:
+        return False
+    return True
 
 
 def local_folder(location: str) -> Path | None:

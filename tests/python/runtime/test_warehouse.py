@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +18,13 @@ from pyspark.sql import SparkSession
 from command_line import BIN, attempt, environment
 from conftest import Project
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.warehouse import _WRITES, exclusive_writes, local_folder
+from dbt_afterimage.runtime.warehouse import (
+    _WRITES,
+    _CommitLock,
+    _local_warehouses,
+    exclusive_writes,
+    local_folder,
+)
 
 DBT_COMMENT = '/* {"app": "dbt", "dbt_version": "1.11.16", "node_id": "model.afterimage.a"} */\n'
 
@@ -105,20 +113,29 @@ class Conf(dict[str, str]):
 
 
 class Session:
-    """A session on a catalog in a folder, without a JVM."""
+    """A session on catalogs in folders, without a JVM. The catalog `lake` is the default one."""
 
-    def __init__(self, folder: Path | str, kind: str = "hadoop") -> None:
-        self.conf = Conf(
-            {
-                "spark.sql.defaultCatalog": "lake",
-                "spark.sql.catalog.lake.type": kind,
-                "spark.sql.catalog.lake.warehouse": str(folder),
-            }
-        )
+    def __init__(self, kind: str, folders: Mapping[str, Path | str]) -> None:
+        self.conf = Conf({"spark.sql.defaultCatalog": "lake"} if "lake" in folders else {})
+        for catalog, folder in folders.items():
+            self.conf[f"spark.sql.catalog.{catalog}"] = "org.apache.iceberg.spark.SparkCatalog"
+            self.conf[f"spark.sql.catalog.{catalog}.type"] = kind
+            self.conf[f"spark.sql.catalog.{catalog}.warehouse"] = str(folder)
+        self.sparkContext = self
+
+    def getConf(self) -> Session:
+        return self
+
+    def getAll(self) -> list[tuple[str, str]]:
+        return list(self.conf.items())
 
 
 def session(folder: Path | str, kind: str = "hadoop") -> SparkSession:
-    fake: Any = Session(folder, kind)
+    return session_of(kind, {"lake": folder})
+
+
+def session_of(kind: str, folders: Mapping[str, Path | str]) -> SparkSession:
+    fake: Any = Session(kind, folders)
     return cast(SparkSession, fake)
 
 
@@ -143,7 +160,7 @@ class OtherProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.wait_for("ready")
 
@@ -226,6 +243,49 @@ def test_statement_that_fails_releases_the_lock(tmp_path: Path) -> None:
     other = OtherProcess(tmp_path)
     other.wait_for("mine")
     other.let_go()
+
+
+@pytest.mark.parametrize("default", ["lake", "first"])
+def test_each_local_catalog_is_locked(tmp_path: Path, default: str) -> None:
+    """Its name may be in the target's schema, or in a source's; two may have one folder."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+    folders: dict[str, Path | str] = {
+        default: other,
+        "second": one,
+        "third": f"file:{one}/../other",
+    }
+    spark = session_of("hadoop", folders)
+    commits = _CommitLock(_local_warehouses(spark))
+
+    def exclusive() -> AbstractContextManager[None]:
+        return exclusive_writes(spark, "insert into second.a values (1)")
+
+    @contextmanager
+    def commit() -> Iterator[None]:
+        commits.acquire("v2.metadata.json", "me")
+        yield
+        assert commits.release("v2.metadata.json", "me")
+
+    for waits in (exclusive, commit):
+        with waits():
+            others = [OtherProcess(folder) for folder in (one, other)]
+            time.sleep(0.3)
+            assert [process.said for process in others] == [["ready"], ["ready"]]
+        for process in others:
+            process.wait_for("mine")
+            process.let_go()
+
+
+def test_catalog_that_can_only_be_read_is_not_locked(tmp_path: Path) -> None:
+    # A folder in the place of the file, for root may write everywhere.
+    (tmp_path / "raw" / ".afterimage-lock").mkdir(parents=True)
+    own = tmp_path / "own"
+    own.mkdir()
+    spark = session_of("hadoop", {"lake": own, "raw": tmp_path / "raw"})
+    with exclusive_writes(spark, "insert into a select * from raw.crm.b"):
+        assert (own / ".afterimage-lock").exists()
 
 
 def test_file_uri_has_the_lock_of_its_folder(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from dbt_afterimage.fleet import building, news, record
 from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.project import Project as Opened
-from dbt_afterimage.runtime.project import Where
+from dbt_afterimage.runtime.project import Where, shown_name
 from dbt_afterimage.scaffold.writer import Writer
 
 STAGING = (
@@ -476,6 +477,36 @@ def test_up_begins_no_project_in_a_wrong_folder(
     assert f"begun in {tmp_path / 'full'}" in said("full", "landing/orders")
     for paths in ([], ["landing/orders"]):
         assert f"and {tmp_path / 'shop'} has: run this there" in said("shop/models", *paths)
+
+
+def test_each_version_of_a_model_is_named_by_its_table(tmp_path: Path) -> None:
+    """All versions have one name. A table may have that name too."""
+    project = Project(tmp_path)
+    both = [{"v": 1}, {"v": 2}]
+    bare = [{"v": 1}, {"v": 2, "config": {"alias": "bare"}}]
+    models = [{"name": "people", "versions": both}, {"name": "bare", "versions": bare}]
+    project.file("models/models.yml", json.dumps({"models": models}))
+    for name in ("people_v1", "people_v2", "bare_v1", "bare_v2"):
+        project.file(f"models/{name}.sql", "select 1 as id")
+    project.file("models/other.sql", "{{ config(alias='others') }} select 1 as id")
+    opened = Opened(Where(project_dir=str(tmp_path), profiles_dir=str(tmp_path / "profiles")))
+    for name, found, shown in (
+        ("people_v1", "people.v1", "people_v1"),
+        ("people_v2", "people.v2", "people_v2"),
+        ("bare_v1", "bare.v1", "bare_v1"),
+        ("model.afterimage.bare.v2", "bare.v2", "bare"),
+        ("other", "other", "other"),
+        ("others", "other", "other"),
+    ):
+        node = opened.model(name)
+        assert (node.unique_id, shown_name(node)) == (f"model.afterimage.{found}", shown)
+    for name, said in (
+        ("people", "several models have the name people; give one of these: people_v1, people_v2"),
+        ("bare", "one of these: model.afterimage.bare.v1, model.afterimage.bare.v2"),
+        ("people_v3", "has no model people_v3; did you mean people_v"),
+    ):
+        with pytest.raises(AfterimageError, match=re.escape(said)):
+            opened.model(name)
 
 
 def test_up_without_any_change_table_is_an_error(
