@@ -28,6 +28,7 @@ _METADATA = re.compile(r"\bmetadata\s*=")
 _PLACES = {
     "position": re.compile(r"\bposition\s*=\s*(\[[^\]]*\])"),
     "headers": re.compile(r"""\bheaders\s*=\s*('[^']*'|"[^"]*")"""),
+    "time": re.compile(r"""\btime\s*=\s*('[^']*'|"[^"]*")"""),
 }
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 # What staging models of messages say of these, before their names.

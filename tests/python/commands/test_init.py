@@ -960,6 +960,11 @@ def test_a_time_of_dms_may_have_landed_as_a_timestamp(
     assert "time: dms_time, the timestamp behind Op. Check it." in output
     staging = project.folder / "models/staging/dms/stg_dms__timed_parcels.sql"
     assert "time='dms_time'" in staging.read_text()
+    # The model is built by now, and keeps it.
+    further = parcel_row(2, "U", dms_time=None, parcel=1, seen=AT)
+    land_table(lake, "timed_parcels", columns, [*rows, further])
+    init.ok("landing.timed_parcels", "--key", "parcel")
+    assert "time='dms_time'" in staging.read_text()
 
     del columns["dms_time"]
     land_table(lake, "untimed_parcels", columns, [parcel_row(1, "I", parcel=1, seen=AT)])

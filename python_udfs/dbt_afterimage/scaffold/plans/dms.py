@@ -158,7 +158,9 @@ def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[st
         and one.name.lower() not in header
         and (one.type in ("timestamp", "timestamp_ntz") or one.name in times)
     ]
-    if behind and behind[0] not in times and not _is_commit_time(question, behind[0]):
+    # A model that is built keeps its time: its run would stop.
+    is_known = not behind or behind[0] in times or question.written_places.get("time") is not None
+    if not is_known and not _is_commit_time(question, behind[0]):
         times, behind = [*behind, *times], []
     if not behind:
         # A text elsewhere may be the table's own, and would be lost as data.

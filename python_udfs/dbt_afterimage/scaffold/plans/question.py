@@ -50,8 +50,8 @@ class Question:
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
         written_absent: Its `null_is_absent`; none if it has none.
-        written_places: Its `position` and its `headers`, as they stand there; none for one that it
-            does not have, and empty without a model.
+        written_places: Its `position`, `headers` and `time`, as they stand there; none for one that
+            it does not have, and empty without a model.
         undeclared: Columns that its table warns of, as messages have them and it does not.
         is_staged: Whether the landed table has a staging model, whoever has written it.
         listed: Source tables of it that the list has, if the question is for the others.
