@@ -720,7 +720,8 @@ def test_a_run_with_empty_inputs_makes_empty_tables(unbuilt: Project, lake: Lake
         "stg_empty": "qlik_change_table(source('raw', 'people__ct'), unique_key=['id'])",
         "empty_current": "current_state(ref('empty_history'))",
         "empty_audit": "change_audit(ref('stg_empty'), unique_key=['id'])",
-        "empty_accounting": "change_accounting(ref('stg_empty'), unique_key=['id'])",
+        "empty_accounting": "change_accounting(ref('stg_empty'), unique_key=['id'],"
+        " landed=source('raw', 'people__ct'))",
     }
     for name, call in models.items():
         unbuilt.model(name, f"{{{{ {call} }}}}")
