@@ -112,7 +112,9 @@ select
 
 from buckets
 group by grouping sets ((bucket, operation, reason), ())
-{%- set missing = afterimage._table_properties(landed).get('afterimage.missing') if landed is not none else none %}
+{#- `--empty` and `--sample` make a query of a relation, a unit test a CTE: neither has properties. -#}
+{%- set is_table = landed is not none and not modules.re.match('[(]|__dbt__cte__', landed | string) -%}
+{%- set missing = afterimage._table_properties(landed).get('afterimage.missing') if is_table else none %}
 {%- if missing | int > 0 %}
 union all
 select

@@ -89,9 +89,9 @@
 
 
 {#- Raises an error if the model unites staging models whose images have other columns than each other, or another
-    order. Spark unites by position: values would change places, or it stops with words of its own. SQL that makes
-    structs may put the images together by name, so it is left alone; so are staging models that have few names in
-    common, of which one may only be looked up. -#}
+    order, also of the fields inside a column. Spark unites by position: values would change places, or it stops with
+    words of its own. SQL that makes structs may put the images together by name, so it is left alone; so are staging
+    models that have few names in common, of which one may only be looked up. -#}
 {%- macro _check_united_images(sql, options) -%}
     {%- set streams = afterimage._streams_above() -%}
     {%- set sql = modules.re.sub('(?s)--[^\\n]*|/[*].*?[*]/', ' ', sql ~ streams.sql) | lower -%}
@@ -105,19 +105,26 @@
         {%- set deferred = afterimage._relation_of_node(node.defer_relation) if node.get('defer_relation') else none -%}
         {%- set relation = own if afterimage._load_relation(own) is not none else deferred -%}
         {%- if relation is not none -%}
-            {%- set fields = run_query('describe query select `after`.* from ' ~ relation) -%}
-            {%- set columns = fields.columns[0].values() | list -%}
-            {%- do shapes.append({'name': node.name, 'columns': columns, 'lower': columns | map('lower') | list}) -%}
+            {%- set columns, names = [], [] -%}
+            {%- for column in afterimage._described('select `after`.* from ' ~ relation) -%}
+                {%- set fields = modules.re.findall('[<,]`?([^<>,:`]+)`?:', column.spelled) -%}
+                {%- do columns.append(column.name ~ (' (' ~ fields | join(', ') ~ ')' if fields else '')) -%}
+                {%- do names.append(column.name) -%}
+            {%- endfor -%}
+            {%- do shapes.append({
+                'name': node.name, 'columns': columns, 'lower': columns | map('lower') | list,
+                'names': names, 'lower_names': names | map('lower') | list,
+            }) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for shape in shapes if shape.lower != shapes[0].lower -%}
-        {%- set in_common = shape.lower | select('in', shapes[0].lower) | list | length -%}
-        {%- if in_common * 2 >= [shape.lower | length, shapes[0].lower | length] | max -%}
+        {%- set in_common = shape.lower_names | select('in', shapes[0].lower_names) | list | length -%}
+        {%- if in_common * 2 >= [shape.names | length, shapes[0].names | length] | max -%}
             {%- do exceptions.raise_compiler_error(
                 options.macro_name ~ ': the staging models that it unites must have the same columns, in one order,'
                 ~ ' because Spark unites images by position. Write a model for each, and unite these by the names of'
-                ~ " their columns; or put the images together by name (`named_struct('" ~ shape.columns[0] ~ "', `after`."
-                ~ shape.columns[0] ~ ', …)`). Got: ' ~ shapes[0].name ~ ' with ' ~ shapes[0].columns | join(', ') ~ '; '
+                ~ " their columns; or put the images together by name (`named_struct('" ~ shape.names[0] ~ "', `after`."
+                ~ shape.names[0] ~ ', …)`). Got: ' ~ shapes[0].name ~ ' with ' ~ shapes[0].columns | join(', ') ~ '; '
                 ~ shape.name ~ ' with ' ~ shape.columns | join(', ')
             ) -%}
         {%- endif -%}
