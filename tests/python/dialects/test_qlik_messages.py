@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, column_list, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, column_list, emptied, relation
 from deliveries import Batch, count_rows, run_in_batches, run_in_batches_and_at_once
 from dialect_qlik import as_staged, landed_message, landing, qlik_column
 from histories import EXAMPLES, assert_same_history, fewer_checks
@@ -435,16 +435,21 @@ def test_metadata_may_be_given_later_for_the_messages_of_one_topic(
 def test_a_table_whose_metadata_are_gone_is_told_the_columns_it_has(
     project: Project, lake: Lake
 ) -> None:
-    """A full refresh would cost what the raw table no longer holds."""
+    """A full refresh would cost what the raw table no longer holds.
 
-    def call(further: str = "") -> str:
+    A run with `--empty` reads them, but no messages.
+    """
+
+    def call(further: str = "", raw: str = relation("bereft")) -> str:
         return f"qlik_messages({raw}, unique_key=['ID'], metadata={raw}{further})"
 
-    raw = relation("bereft")
     project.stream("stg_bereft", call())
     lake.create("bereft", landing("json"), [described("json", "v1"), *of_version_1("json")])
+    assert lake.rows(project.sql(call(raw=emptied("bereft")))) == []
     project.dbt("run", "--select", "stg_bereft", "--full-refresh")
     lake.create("bereft", landing("json"), of_version_1("json")[2:])
+    with pytest.raises(DbtError, match=r"(?s)no metadata message in .* Run it\s+without"):
+        project.sql(call(raw=emptied("bereft")))
     with pytest.raises(DbtError, match=r"(?s)no metadata message in .* do not rebuild") as error:
         project.dbt("run", "--select", "stg_bereft")
     columns = str(error.value).partition("for each LOB: ")[2].partition("]")[0] + "]"
