@@ -8,7 +8,7 @@
     was none may be given: a topic got a second table. Warns of a further table whose rows are ordered by `position`: it
     may have another topic. -#}
 {%- macro _check_key(relation, unique_key, made_by, built_with) -%}
-    {%- set whole = relation if relation is string else relation.replace(limit=none, event_time_filter=none) -%}
+    {%- set whole = afterimage._whole(relation) -%}
     {%- set own = afterimage._own_entries(whole, made_by, built_with) -%}
     {%- if built_with and not own and made_by.get('position', 'none') != 'none' -%}
         {%- do exceptions.warn(

@@ -126,7 +126,7 @@
         'run': invocation_id,
         'macro': intake.macro,
         'name': intake.sides[0].name,
-        'raw_table': (first if first is string else first.replace(limit=none, event_time_filter=none)) | string,
+        'raw_table': afterimage._whole(first) | string,
         'key': unique_key | map('lower') | sort,
         'made_by': made_by,
         'read_by': read_by,

@@ -92,6 +92,13 @@
 {%- endmacro -%}
 
 
+{#- A relation with the rows that `--empty` and `--sample` leave out. -#}
+{%- macro _whole(relation) -%}
+    {%- set is_as_given = relation is none or relation is string -%}
+    {{ return(relation if is_as_given else relation.replace(limit=none, event_time_filter=none)) }}
+{%- endmacro -%}
+
+
 {#- Checks a list of {name, type} and returns it with the types as Spark knows them, and with the `precision` that a
     time may have. `further` are types that the macro takes besides those that any column may have, `encodings` what a
     column may name as its `encoding`. -#}

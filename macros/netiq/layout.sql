@@ -13,6 +13,8 @@
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
     {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
+    {#- A row that a sample leaves out would count as gone, and a query-back is read once. -#}
+    {%- set base = afterimage._whole(base) -%}
     {%- set base_columns = afterimage._relation_columns(base) if base is not none else [] -%}
     {%- if execute and base is not none and not base_columns and flags.WHICH in ['run', 'build']
         and model.resource_type != 'unit_test' -%}

@@ -39,7 +39,7 @@
     {%- set intake = afterimage._intake(
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
         further_columns=['event_ids'], erased_columns={'event_ids': afterimage._netiq_erased_ids()},
-        waits_for_time=layout.future_events, reads=[base] if base is not none else [],
+        waits_for_time=layout.future_events, reads=[layout.base] if base is not none else [],
         declared=layout.columns, **afterimage._netiq_built_with(layout)
     ) -%}
     {%- if intake.kind == 'nothing' -%}

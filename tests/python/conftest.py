@@ -60,6 +60,11 @@ def relation(table: str, schema: str = SCHEMA) -> str:
     return f"api.Relation.create(schema='{schema}', identifier='{table}')"
 
 
+def emptied(table: str) -> str:
+    """Return a table as a run with `--empty` gives it to a model."""
+    return relation(table).replace("(", "(limit=0, ")
+
+
 def column_list(**types: str) -> list[dict[str, str]]:
     """Return columns as the macros take them that are told the types."""
     return [{"name": name, "type": kind} for name, kind in types.items()]

@@ -45,7 +45,7 @@
     {%- set layout = afterimage._db2_log_layout('index_sync', relation, unique_key, base, none, time_zone) %}
 with
 
-{{ afterimage._db2_log_keys(layout, relation, base, time_zone) }}
+{{ afterimage._db2_log_keys(layout, relation, layout.base, time_zone) }}
 
 select
     {{ afterimage._each(layout.unique_key, '{key} as {column}') | join(', ') }},

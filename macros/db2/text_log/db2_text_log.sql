@@ -4,12 +4,12 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set new_shape = afterimage._check_drift('db2_text_log', base, layout.columns, raw_table=relation) -%}
+    {%- set new_shape = afterimage._check_drift('db2_text_log', layout.base, layout.columns, raw_table=relation) -%}
     {%- set keys = layout.unique_key -%}
     {#- Each key has one row. Every run that finds landed rows writes it again. The base may land before or after the
         log. -#}
     {%- set intake = afterimage._intake(
-        'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_shape, whole=true,
+        'db2_text_log', keys, [{'relation': relation}, {'relation': layout.base}], new_shape, whole=true,
         made_by={'order of unique_key': keys | map('lower') | join(', ')}, read_by={'time_zone': time_zone}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
@@ -90,6 +90,7 @@ known.reject_reason is null
 
 {#- Checks the arguments of db2_text_log and index_sync, and says what the log and its base are like; none while their
     columns cannot be read:
+    - `base`: all its rows, as one that a sample leaves out would count as deleted,
     - `columns`, `unique_key`, `types`: of the base,
     - `operation`, `landed_time`, `time`: SQL for the log's columns, the time also as a timestamp,
     - `log_keys`, `key_names`: the log's key columns (PK01, …), and their names between the CTEs. -#}
@@ -136,6 +137,7 @@ known.reject_reason is null
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
 
     {{ return({
+        'base': afterimage._whole(base),
         'columns': data,
         'unique_key': afterimage._match_column_case(unique_key, data),
         'types': afterimage._column_types(base_columns),

@@ -1,6 +1,6 @@
 {#- What a Kafka landing has; none if the table does not exist yet:
     - `value`: the column with the message, `is_binary`: whether it is bytes,
-    - `key`, `topic`, `partition`, `offset`, `timestamp`: SQL for these columns, a typed NULL for one that is missing,
+    - `key`, `topic`, `partition`, `offset`, `timestamp` (Kafka counts milliseconds): their SQL; a typed NULL for none,
     - `has_offsets`: whether partition and offset are there; `has_topic`: whether `topic` is,
     - `own_topic`: what `topic` is without such a column, none if that is NULL,
     - `unites`: whether the staging table may hold offsets of other raw tables. -#}
@@ -25,12 +25,12 @@
         'key': 'string', 'topic': 'string', 'partition': 'int', 'offset': 'bigint', 'timestamp': 'timestamp'
     }.items() -%}
         {%- set expression = afterimage._quote(found[name].name) if name in found else 'null' -%}
-        {%- if name == 'key' and name in found and found[name].type == 'binary' -%}
-            {%- set expression = 'hex(' ~ expression ~ ')' -%}
-        {%- endif -%}
+        {%- set is_bytes = name == 'key' and name in found and found[name].type == 'binary' -%}
+        {%- set expression = 'hex(' ~ expression ~ ')' if is_bytes else expression -%}
         {%- do landing.update({
-            name: afterimage._landed_time(expression, found[name].type) if name == 'timestamp' and name in found
-            else 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'
+            name: 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')' if name != 'timestamp' or name not in found
+            else afterimage._landed_count(expression, 'millis') if found[name].type == 'bigint'
+            else afterimage._landed_time(expression, found[name].type)
         }) -%}
     {%- endfor -%}
     {%- if landing.own_topic -%}

@@ -110,6 +110,9 @@
             }) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- set hint = ' With `--empty`, a model of the schemas is built without rows. Run it without `--empty` first.'
+        if metadata.limit is number else '' -%}
+    {%- set metadata = afterimage._whole(metadata) -%}
     {%- if found.tables | length > 1 -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `table` must be given, because " ~ metadata ~ " describes several tables. Allowed: "
@@ -120,13 +123,14 @@
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": the type of the column " ~ name ~ " is not known: no metadata message in " ~ metadata
             ~ (" of the table " ~ table if table else "") ~ " has it. Give it in `columns`, or land newer messages."
+            ~ hint
         ) -%}
     {%- endfor -%}
     {%- if not known -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": no metadata message in " ~ metadata ~ (" of the table " ~ table if table else "")
             ~ " has landed yet, so the columns are not known. Land one first, or give `columns` with types."
-            ~ afterimage._qlik_built_columns()
+            ~ (hint or afterimage._qlik_built_columns())
         ) -%}
     {%- endif -%}
     {{ return(known) }}
@@ -151,17 +155,18 @@
 
 
 {#- SQL for the rows of qlik_message_schemas. It is the relation itself if that is such a model; otherwise it is
-    made from its metadata messages, which are in the same column as the data messages if that exists. None if the
-    tables do not exist yet, or without metadata. -#}
+    made from its metadata messages, which are in the same column as the data messages if that exists. A sample of the
+    messages is read by all schemas, too. None if the tables do not exist yet, or without metadata. -#}
 {%- macro _qlik_schema_rows(metadata, value='value') -%}
     {%- if metadata is none or afterimage._needs_placeholder([metadata]) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set names = afterimage._relation_columns(metadata) | map(attribute='name') | map('lower') | list -%}
+    {%- set whole = afterimage._whole(metadata) -%}
+    {%- set names = afterimage._relation_columns(whole) | map(attribute='name') | map('lower') | list -%}
     {%- if 'schema_id' in names and 'data_schema' in names -%}
-        {{ return('select * from ' ~ metadata) }}
+        {{ return('select * from ' ~ whole) }}
     {%- endif -%}
-    {{ return(afterimage._qlik_described_schemas(metadata, value if value | lower in names else 'value')) }}
+    {{ return(afterimage._qlik_described_schemas(whole, value if value | lower in names else 'value')) }}
 {%- endmacro -%}
 
 
