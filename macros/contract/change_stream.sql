@@ -153,30 +153,6 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if the raw tables that a model unites have other columns than each other, or another order. Spark
-    unites images by position: values would change places. Names with other capitals are other names, see _check_drift.
-    Until then, no table has been altered or replaced. A raw table of which a run reads nothing has the columns with
-    which the table was `built`. -#}
-{%- macro _refuse_other_shapes(intakes, built=[]) -%}
-    {%- set shapes = [] -%}
-    {%- for intake in intakes -%}
-        {%- set columns = (intake.new_shape or intake).get('columns', built) -%}
-        {%- do shapes.append({'name': intake.name, 'columns': columns}) -%}
-        {%- if columns != shapes[0].columns -%}
-            {%- set lacking = columns | reject('in', shapes[0].columns) | list -%}
-            {%- do exceptions.raise_compiler_error(
-                'change_stream ' ~ model.name ~ ': the raw tables that a model unites must have the same columns, in'
-                ~ ' one order and spelled alike. Add new ones to all of them (`alter table … add columns`), or write a'
-                ~ ' model for each table, and unite these in the history, by the names of their columns. Got: '
-                ~ intake.name
-                ~ ' with ' ~ columns | join(', ') ~ '; ' ~ shapes[0].name
-                ~ (' without ' ~ lacking | join(', ') if lacking else ' with ' ~ shapes[0].columns | join(', '))
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
-{%- endmacro -%}
-
-
 {#- Gives both images their new shape, see _check_drift. A run that is killed in between leaves a part of it, and the
     next one adds the rest: `after` comes last, because the check looks there. If all rows must be read again, what was
     read is forgotten first, so that this run, or the next if it is killed, reads all that the raw table still holds.

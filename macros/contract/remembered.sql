@@ -166,11 +166,11 @@
 {%- endmacro -%}
 
 
-{#- Notes the end of a source macro's query, and the columns of its images. -#}
-{%- macro _note_end(query, columns) -%}
+{#- Notes the end of a source macro's query, and the columns of its images with their types. -#}
+{%- macro _note_end(query, columns, types) -%}
     {%- if afterimage._tracks_reads() and flags.WHICH in ['run', 'build'] -%}
         {%- do config.model.config.meta['afterimage_intakes'][-1].update({
-            'end': afterimage._query_end(query), 'columns': columns | list,
+            'end': afterimage._query_end(query), 'columns': columns | list, 'types': types,
         }) -%}
     {%- endif -%}
 {%- endmacro -%}

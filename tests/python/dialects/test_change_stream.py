@@ -1019,6 +1019,18 @@ def test_a_new_column_must_be_in_all_raw_tables_that_a_model_unites(
     assert "1 new" in runs.run()
     assert {one["after"]["city"] for one in runs.staged()} == {None, "Rome"}
     runs.assert_as_a_full_refresh()
+    # Of a column in two types, values of one would be cut to the other.
+    for name, kind in {"east": "int", "west": "double"}.items():
+        lake.spark.sql(f"alter table {SCHEMA}.{name}__ct add columns (rate {kind})")
+    news = row(at(4), "U", "rated", 2) | {"city": "Rome", "rate": 1.7}
+    lake.append("west__ct", COLUMNS | {"city": "string", "rate": "double"}, [news])
+    before = runs.staged()
+    for arguments in ([], ["--full-refresh"]):
+        with pytest.raises(
+            DbtError, match=r"Got: `rate`, which is int in \S+east__ct, and double once"
+        ):
+            runs.run(*arguments)
+    assert runs.staged() == before
 
 
 @pytest.mark.slow
