@@ -98,6 +98,9 @@
         {%- do log(model.name ~ ': nothing new', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- if intakes | selectattr('has_new_rules') | list -%}
+        {%- do afterimage._note_both_rules(target_relation, intakes) -%}
+    {%- endif -%}
 
     {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}

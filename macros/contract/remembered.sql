@@ -136,7 +136,7 @@
         'woken_by': fromjson(intake.asks).woken_by,
         'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
-        'is_woken': intake.is_woken,
+        'is_woken': intake.is_woken, 'has_new_rules': intake.has_new_rules,
         'is_partial': relations | selectattr('limit', 'number') | list | length > 0
             or relations | selectattr('event_time_filter') | list | length > 0,
         'is_united': intake.is_united,

@@ -21,6 +21,7 @@ from dialect_db2 import DB2_HEADER, DB2_UOW
 from dialect_netiq import LOG
 from dialect_sqlserver import HEADER as SERVER_HEADER
 from dialect_sqlserver import LSN_TIMES
+from ends import ENDED, ended
 from runs import (
     COLUMNS,
     FIRST,
@@ -776,6 +777,53 @@ def test_the_arguments_of_a_model_over_a_view_are_noted_each_time(
         lake.spark.sql(f"drop view spark_catalog.default.{name}_view")
         (project.folder / f"models/stg_{name}.sql").unlink()
     (project.folder / "models/noted.yml").unlink()
+
+
+@pytest.mark.minutes
+def test_an_argument_that_was_tried_may_be_taken_back(project: Project, lake: Lake) -> None:
+    """By a sample, or by a run that ended before it had noted anything."""
+    noon, lsn = datetime(2024, 1, 1, 12), b"\x00" * 9 + b"\x05"
+    change = {
+        "IBMSNAP_COMMITSEQ": lsn,
+        "IBMSNAP_INTENTSEQ": lsn,
+        "IBMSNAP_OPERATION": "I",
+        "IBMSNAP_LOGMARKER": noon,
+        "id": 2,
+    }
+    load = {**change, "IBMSNAP_COMMITSEQ": None, "IBMSNAP_INTENTSEQ": None, "id": 1}
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"}
+    lake.create("tried_ccd", columns, [load, change])
+    project.file(
+        "models/tried.yml",
+        f"sources: [{{name: tried, schema: {SCHEMA}, tables: [{{name: tried_ccd,"
+        " config: {event_time: IBMSNAP_LOGMARKER}}]}]",
+    )
+
+    def run(zone: str, *arguments: str) -> None:
+        project.stream(
+            "stg_tried",
+            f"db2_change_data(source('tried', 'tried_ccd'), ['id'], time_zone='{zone}')",
+            on_schema_change="append_new_columns",
+        )
+        project.dbt("run", "--select", "stg_tried", *arguments)
+
+    def times() -> set[datetime]:
+        return {one["changed_at"] for one in lake.rows(f"select * from {SCHEMA}.stg_tried")}
+
+    def try_berlin() -> None:
+        with (
+            ended(lambda sql: "merge into" in sql.lower(), after=True),
+            pytest.raises(DbtError, match=ENDED),
+        ):
+            run("Europe/Berlin")
+
+    in_berlin = noon - timedelta(hours=1)
+    run("UTC", "--full-refresh")
+    for attempt in (partial(run, "Europe/Berlin", "--sample", "20 years"), try_berlin):
+        attempt()
+        assert times() == {in_berlin}
+        run("UTC")
+        assert times() == {noon}
 
 
 @pytest.mark.slow
