@@ -80,8 +80,7 @@
         tables=own | selectattr('tables') | sum(attribute='tables', start=[]) or none
     ) -%}
     {%- set changed = [] -%}
-    {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
-    {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}
+    {%- for name, now in read_by.items() -%}
         {%- set before = [] -%}
         {%- for one in own -%}
             {%- do before.append((one.read_by or {}).get(name)) -%}
@@ -91,8 +90,10 @@
     {%- if not changed -%}
         {{ return(dict(remembered, has_new_rules=false)) }}
     {%- endif -%}
+    {#- A change of columns may not have come to its end. -#}
+    {%- set altered = {'altered': remembered.read.altered} if 'altered' in remembered.read else {} -%}
     {{ return(dict(
-        remembered, has_new_rules=true, read={},
+        remembered, has_new_rules=true, read=altered,
         reason='another `' ~ changed | join('`, `') ~ '` was given' if remembered.read else remembered.reason
     )) }}
 {%- endmacro -%}

@@ -824,6 +824,11 @@ def test_an_argument_that_was_tried_may_be_taken_back(project: Project, lake: La
         assert times() == {in_berlin}
         run("UTC")
         assert times() == {noon}
+    # A sample adds a new column, but does not come to the end of that.
+    lake.spark.sql(f"alter table {SCHEMA}.tried_ccd add columns (city string)")
+    run("UTC", "--sample", "20 years")
+    run("America/New_York")
+    assert times() == {noon + timedelta(hours=5)}
 
 
 @pytest.mark.slow
