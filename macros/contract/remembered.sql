@@ -96,8 +96,7 @@
     {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set relations = intake.sides | map(attribute='relation') | list -%}
-    {%- set first = relations[0] -%}
+    {%- set first = intake.sides[0].relation -%}
     {#- Plain values only: if the run fails, dbt writes them into its manifest. -#}
     {%- set sides = [] -%}
     {%- for side in intake.sides -%}
@@ -137,8 +136,7 @@
         'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
         'is_woken': intake.is_woken, 'has_new_rules': intake.has_new_rules,
-        'is_partial': relations | selectattr('limit', 'number') | list | length > 0
-            or relations | selectattr('event_time_filter') | list | length > 0,
+        'is_partial': afterimage._is_partial(intake),
         'is_united': intake.is_united,
         'new_shape': intake.new_shape,
         'idle': intake.idle,

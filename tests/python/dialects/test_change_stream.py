@@ -1818,24 +1818,30 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
 
 
 @pytest.mark.minutes
-def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
+def test_a_sample_is_no_gap_and_counts_no_fewer_copies(project: Project, lake: Lake) -> None:
     """It lacks the rows that were read before, which the raw table still has."""
-    lake.create("sample__ct", COLUMNS, [row(at(1), "I", "old")])
+    columns = COLUMNS | {"landed_at": "timestamp"}
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    old = {"landed_at": now - timedelta(days=9)}
+    earlier = [row(at(1), "I", "old") | old, row(at(2), "I", "twice", 3) | old]
+    lake.create("sample__ct", columns, earlier)
     project.file(
         "models/sample.yml",
         f"sources: [{{name: sample, schema: {SCHEMA}, tables: [{{name: sample__ct,"
-        " config: {event_time: header__timestamp}}]}]",
+        " config: {event_time: landed_at}}]}]",
     )
     project.stream(
         "stg_sample",
-        "qlik_change_table(source('sample', 'sample__ct'), unique_key=['id'])",
+        "qlik_change_table(source('sample', 'sample__ct'), ['id'], columns=['id', 'name'])",
     )
     run = ["run", "--select", "stg_sample", "--vars", "{afterimage_on_gap: error}"]
     project.dbt(*run)
-    now = datetime.now(timezone.utc).replace(tzinfo=None)
-    lake.append("sample__ct", COLUMNS, [row(at(9), "I", "new", 2) | {"header__timestamp": now}])
-    project.dbt(*run, "--sample", "1 day")
-    assert len(lake.rows(f"select * from {SCHEMA}.stg_sample")) == 2
+    new = [row(at(9), "I", "new", 2), row(at(2), "I", "twice", 3)]
+    lake.append("sample__ct", columns, [one | {"landed_at": now} for one in new])
+    for arguments, copies in (["--sample", "1 day"], 1), ([], 2), (["--sample", "1 day"], 2):
+        project.dbt(*run, *arguments)
+        found = lake.rows(f"select source_rows from {SCHEMA}.stg_sample order by change_seq")
+        assert [one["source_rows"] for one in found] == [1, copies, 1]
 
 
 @pytest.mark.needs("iceberg")
