@@ -68,6 +68,7 @@
     A copy of the table remembers nothing: it counts as the table. If the raw table was not `read_by` the same arguments
     before, nothing counts as read, and `has_new_rules` says so. These arguments leave rows their ids. -#}
 {%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
+    {%- set relation = relation if relation is string else relation.replace(limit=none, event_time_filter=none) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- set own = afterimage._own_entries(relation, made_by, remembered.built_with) -%}
     {%- set same = own | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
@@ -79,8 +80,7 @@
         tables=own | selectattr('tables') | sum(attribute='tables', start=[]) or none
     ) -%}
     {%- set changed = [] -%}
-    {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
-    {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}
+    {%- for name, now in read_by.items() -%}
         {%- set before = [] -%}
         {%- for one in own -%}
             {%- do before.append((one.read_by or {}).get(name)) -%}
@@ -90,8 +90,27 @@
     {%- if not changed -%}
         {{ return(dict(remembered, has_new_rules=false)) }}
     {%- endif -%}
+    {#- A change of columns may not have come to its end. -#}
+    {%- set altered = {'altered': remembered.read.altered} if 'altered' in remembered.read else {} -%}
     {{ return(dict(
-        remembered, has_new_rules=true, read={},
+        remembered, has_new_rules=true, read=altered,
         reason='another `' ~ changed | join('`, `') ~ '` was given' if remembered.read else remembered.reason
     )) }}
+{%- endmacro -%}
+
+
+{#- Before a run writes rows by other arguments than those before: notes that the table may have rows by both. The run
+    may end early, or read a sample. Whichever the next run has, they are other ones, and it reads all rows. -#}
+{%- macro _note_both_rules(target_relation, intakes) -%}
+    {%- set built_with = afterimage._built_with() -%}
+    {%- for intake in intakes if intake.has_new_rules -%}
+        {%- for one in afterimage._own_entries(intake.raw_table, intake.made_by, built_with) if one.read_by -%}
+            {%- for name, now in intake.read_by.items() if one.read_by.get(name) not in [none, now] -%}
+                {%- do one.read_by.update({name: '(two of them)'}) -%}
+            {%- endfor -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do afterimage._set_properties(target_relation, {
+        'afterimage.keys': afterimage._as_property(tojson(built_with))
+    }) -%}
 {%- endmacro -%}

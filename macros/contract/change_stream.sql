@@ -98,6 +98,9 @@
         {%- do log(model.name ~ ': nothing new', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- if intakes | selectattr('has_new_rules') | list -%}
+        {%- do afterimage._note_both_rules(target_relation, intakes) -%}
+    {%- endif -%}
 
     {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
@@ -150,30 +153,6 @@
     {%- do afterimage._drop_scratch_tables([staged]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'staging', snapshot) -%}
     {%- do afterimage._check_zone(counts.zone) -%}
-{%- endmacro -%}
-
-
-{#- Raises an error if the raw tables that a model unites have other columns than each other, or another order. Spark
-    unites images by position: values would change places. Names with other capitals are other names, see _check_drift.
-    Until then, no table has been altered or replaced. A raw table of which a run reads nothing has the columns with
-    which the table was `built`. -#}
-{%- macro _refuse_other_shapes(intakes, built=[]) -%}
-    {%- set shapes = [] -%}
-    {%- for intake in intakes -%}
-        {%- set columns = (intake.new_shape or intake).get('columns', built) -%}
-        {%- do shapes.append({'name': intake.name, 'columns': columns}) -%}
-        {%- if columns != shapes[0].columns -%}
-            {%- set lacking = columns | reject('in', shapes[0].columns) | list -%}
-            {%- do exceptions.raise_compiler_error(
-                'change_stream ' ~ model.name ~ ': the raw tables that a model unites must have the same columns, in'
-                ~ ' one order and spelled alike. Add new ones to all of them (`alter table … add columns`), or write a'
-                ~ ' model for each table, and unite these in the history, by the names of their columns. Got: '
-                ~ intake.name
-                ~ ' with ' ~ columns | join(', ') ~ '; ' ~ shapes[0].name
-                ~ (' without ' ~ lacking | join(', ') if lacking else ' with ' ~ shapes[0].columns | join(', '))
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
 {%- endmacro -%}
 
 

@@ -129,7 +129,7 @@ changes as (
 
 )
 {%- set staged = afterimage._staged(intake, known, columns, types, unique_key, further_columns) -%}
-{%- do afterimage._note_end(staged, columns) %}
+{%- do afterimage._note_end(staged, columns, types) %}
 {{ staged }}
 {%- endmacro -%}
 

@@ -96,8 +96,7 @@
     {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set relations = intake.sides | map(attribute='relation') | list -%}
-    {%- set first = relations[0] -%}
+    {%- set first = intake.sides[0].relation -%}
     {#- Plain values only: if the run fails, dbt writes them into its manifest. -#}
     {%- set sides = [] -%}
     {%- for side in intake.sides -%}
@@ -136,9 +135,8 @@
         'woken_by': fromjson(intake.asks).woken_by,
         'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
-        'is_woken': intake.is_woken,
-        'is_partial': relations | selectattr('limit', 'number') | list | length > 0
-            or relations | selectattr('event_time_filter') | list | length > 0,
+        'is_woken': intake.is_woken, 'has_new_rules': intake.has_new_rules,
+        'is_partial': afterimage._is_partial(intake),
         'is_united': intake.is_united,
         'new_shape': intake.new_shape,
         'idle': intake.idle,
@@ -166,11 +164,11 @@
 {%- endmacro -%}
 
 
-{#- Notes the end of a source macro's query, and the columns of its images. -#}
-{%- macro _note_end(query, columns) -%}
+{#- Notes the end of a source macro's query, and the columns of its images with their types. -#}
+{%- macro _note_end(query, columns, types) -%}
     {%- if afterimage._tracks_reads() and flags.WHICH in ['run', 'build'] -%}
         {%- do config.model.config.meta['afterimage_intakes'][-1].update({
-            'end': afterimage._query_end(query), 'columns': columns | list,
+            'end': afterimage._query_end(query), 'columns': columns | list, 'types': types,
         }) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -25,6 +25,11 @@
             {%- do named.append(column) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- if afterimage._is_partial(intake) and afterimage._is_incremental() -%}
+        {#- No later run would count again the copies that it leaves out. -#}
+        {%- do value.update({'source_rows': 'greatest(known.source_rows, ' ~ value.source_rows ~ ')'}) -%}
+        {%- do named.append('source_rows') -%}
+    {%- endif -%}
     {%- set types = afterimage._column_types(
         afterimage._relation_columns(this) if afterimage._is_incremental() else []
     ) -%}
@@ -125,6 +130,16 @@ select
 from {{ this }} as known
 where known.reject_reason is not null and known.change_id in ({{ replaced | join(' union all ') }})
 {%- endif %}
+{%- endmacro -%}
+
+
+{#- Whether a run leaves rows out on purpose: with `--empty` or `--sample`. -#}
+{%- macro _is_partial(intake) -%}
+    {%- set relations = intake.sides | map(attribute='relation') | list -%}
+    {{ return(
+        relations | selectattr('limit', 'number') | list | length > 0
+        or relations | selectattr('event_time_filter') | list | length > 0
+    ) }}
 {%- endmacro -%}
 
 

@@ -21,6 +21,7 @@ from dialect_db2 import DB2_HEADER, DB2_UOW
 from dialect_netiq import LOG
 from dialect_sqlserver import HEADER as SERVER_HEADER
 from dialect_sqlserver import LSN_TIMES
+from ends import ENDED, ended
 from runs import (
     COLUMNS,
     FIRST,
@@ -778,6 +779,58 @@ def test_the_arguments_of_a_model_over_a_view_are_noted_each_time(
     (project.folder / "models/noted.yml").unlink()
 
 
+@pytest.mark.minutes
+def test_an_argument_that_was_tried_may_be_taken_back(project: Project, lake: Lake) -> None:
+    """By a sample, or by a run that ended before it had noted anything."""
+    noon, lsn = datetime(2024, 1, 1, 12), b"\x00" * 9 + b"\x05"
+    change = {
+        "IBMSNAP_COMMITSEQ": lsn,
+        "IBMSNAP_INTENTSEQ": lsn,
+        "IBMSNAP_OPERATION": "I",
+        "IBMSNAP_LOGMARKER": noon,
+        "id": 2,
+    }
+    load = {**change, "IBMSNAP_COMMITSEQ": None, "IBMSNAP_INTENTSEQ": None, "id": 1}
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"}
+    lake.create("tried_ccd", columns, [load, change])
+    project.file(
+        "models/tried.yml",
+        f"sources: [{{name: tried, schema: {SCHEMA}, tables: [{{name: tried_ccd,"
+        " config: {event_time: IBMSNAP_LOGMARKER}}]}]",
+    )
+
+    def run(zone: str, *arguments: str) -> None:
+        project.stream(
+            "stg_tried",
+            f"db2_change_data(source('tried', 'tried_ccd'), ['id'], time_zone='{zone}')",
+            on_schema_change="append_new_columns",
+        )
+        project.dbt("run", "--select", "stg_tried", *arguments)
+
+    def times() -> set[datetime]:
+        return {one["changed_at"] for one in lake.rows(f"select * from {SCHEMA}.stg_tried")}
+
+    def try_berlin() -> None:
+        with (
+            ended(lambda sql: "merge into" in sql.lower(), after=True),
+            pytest.raises(DbtError, match=ENDED),
+        ):
+            run("Europe/Berlin")
+
+    in_berlin = noon - timedelta(hours=1)
+    run("UTC", "--full-refresh")
+    for attempt in (partial(run, "Europe/Berlin", "--sample", "20 years"), try_berlin):
+        attempt()
+        assert times() == {in_berlin}
+        run("UTC")
+        assert times() == {noon}
+    # A sample adds a new column, but does not come to the end of that.
+    lake.spark.sql(f"alter table {SCHEMA}.tried_ccd add columns (city string)")
+    run("UTC", "--sample", "20 years")
+    run("America/New_York")
+    assert times() == {noon + timedelta(hours=5)}
+
+
 @pytest.mark.slow
 def test_an_argument_given_later_over_a_view_must_stay(project: Project, lake: Lake) -> None:
     """Files of a full load have no order. Nothing has landed, so nothing else is to note."""
@@ -1019,6 +1072,18 @@ def test_a_new_column_must_be_in_all_raw_tables_that_a_model_unites(
     assert "1 new" in runs.run()
     assert {one["after"]["city"] for one in runs.staged()} == {None, "Rome"}
     runs.assert_as_a_full_refresh()
+    # Of a column in two types, values of one would be cut to the other.
+    for name, kind in {"east": "int", "west": "double"}.items():
+        lake.spark.sql(f"alter table {SCHEMA}.{name}__ct add columns (rate {kind})")
+    news = row(at(4), "U", "rated", 2) | {"city": "Rome", "rate": 1.7}
+    lake.append("west__ct", COLUMNS | {"city": "string", "rate": "double"}, [news])
+    before = runs.staged()
+    for arguments in ([], ["--full-refresh"]):
+        with pytest.raises(
+            DbtError, match=r"Got: `rate`, which is int in \S+east__ct, and double once"
+        ):
+            runs.run(*arguments)
+    assert runs.staged() == before
 
 
 @pytest.mark.slow
@@ -1753,24 +1818,30 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
 
 
 @pytest.mark.minutes
-def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
+def test_a_sample_is_no_gap_and_counts_no_fewer_copies(project: Project, lake: Lake) -> None:
     """It lacks the rows that were read before, which the raw table still has."""
-    lake.create("sample__ct", COLUMNS, [row(at(1), "I", "old")])
+    columns = COLUMNS | {"landed_at": "timestamp"}
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    old = {"landed_at": now - timedelta(days=9)}
+    earlier = [row(at(1), "I", "old") | old, row(at(2), "I", "twice", 3) | old]
+    lake.create("sample__ct", columns, earlier)
     project.file(
         "models/sample.yml",
         f"sources: [{{name: sample, schema: {SCHEMA}, tables: [{{name: sample__ct,"
-        " config: {event_time: header__timestamp}}]}]",
+        " config: {event_time: landed_at}}]}]",
     )
     project.stream(
         "stg_sample",
-        "qlik_change_table(source('sample', 'sample__ct'), unique_key=['id'])",
+        "qlik_change_table(source('sample', 'sample__ct'), ['id'], columns=['id', 'name'])",
     )
     run = ["run", "--select", "stg_sample", "--vars", "{afterimage_on_gap: error}"]
     project.dbt(*run)
-    now = datetime.now(timezone.utc).replace(tzinfo=None)
-    lake.append("sample__ct", COLUMNS, [row(at(9), "I", "new", 2) | {"header__timestamp": now}])
-    project.dbt(*run, "--sample", "1 day")
-    assert len(lake.rows(f"select * from {SCHEMA}.stg_sample")) == 2
+    new = [row(at(9), "I", "new", 2), row(at(2), "I", "twice", 3)]
+    lake.append("sample__ct", columns, [one | {"landed_at": now} for one in new])
+    for arguments, copies in (["--sample", "1 day"], 1), ([], 2), (["--sample", "1 day"], 2):
+        project.dbt(*run, *arguments)
+        found = lake.rows(f"select source_rows from {SCHEMA}.stg_sample order by change_seq")
+        assert [one["source_rows"] for one in found] == [1, copies, 1]
 
 
 @pytest.mark.needs("iceberg")
