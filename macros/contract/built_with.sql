@@ -68,7 +68,7 @@
     A copy of the table remembers nothing: it counts as the table. If the raw table was not `read_by` the same arguments
     before, nothing counts as read, and `has_new_rules` says so. These arguments leave rows their ids. -#}
 {%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
-    {%- set relation = relation if relation is string else relation.replace(limit=none, event_time_filter=none) -%}
+    {%- set relation = afterimage._whole(relation) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- set own = afterimage._own_entries(relation, made_by, remembered.built_with) -%}
     {%- set same = own | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}

@@ -141,7 +141,7 @@
     {%- if relation is string or relation.identifier.startswith('__dbt__cte__') -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set whole = relation.replace(limit=none, event_time_filter=none) -%}
+    {%- set whole = afterimage._whole(relation) -%}
     {%- if whole | string != relation | string -%}
         {{ return(none) }}
     {%- endif -%}
