@@ -47,7 +47,7 @@
     {%- if deletes -%}
         {%- do exceptions.raise_compiler_error(
             'erase: ' ~ relation ~ ' has files of equality deletes, which hold keys of deleted rows: a writer has just committed'
-            ~ ' them. Stop it, and run the command again. Got: ' ~ deletes | join(', ')
+            ~ ' them. Run the command again once it has stopped. Got: ' ~ deletes | join(', ')
         ) -%}
     {%- endif -%}
     {%- set properties = afterimage._table_properties(relation) -%}

@@ -1131,7 +1131,7 @@ def test_a_column_of_a_log_is_no_key_of_its_events(
         left = delete_by_equality(lake, "records", "record_id", 1)
         [said] = project.refusals(["_iceberg_files_left(source('hr', 'records'))"])
         assert "records has files of equality deletes, which hold keys of deleted rows" in said
-        assert "Stop it, and run the command again. Got: " in said
+        assert "Run the command again once it has stopped. Got: " in said
         assert left.name in said
         assert typed(project, "stg_records", "record_id=1", "--raw", "--yes") == 0
         assert not left.exists()
