@@ -58,3 +58,8 @@ def duration(micros: int) -> str:
         if len(parts) == 2:
             break
     return " ".join(filter(None, parts)) or "0 s"
+
+
+def text_literal(text: str) -> str:
+    """Return a text as a literal, for Spark and for Jinja."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -27,7 +27,7 @@ from dbt_afterimage.landing.types import NESTED, can_alter, common, converted, h
 from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.runtime.state import state_folder
-from dbt_afterimage.text import visible
+from dbt_afterimage.text import text_literal, visible
 
 # The texts that may become values of a type: those that can be turned back without a difference,
 # apart from zeros at the end of fractions of one length. Leading zeros, signs and exponents stay
@@ -433,8 +433,7 @@ class Table:
             ):
                 # Items of an empty list, and a field without a value, count as texts.
                 text = f"to_json({quote(own.name)})"
-                escaped = kind.replace("\\", "\\\\").replace("'", "\\'")
-                value = f"from_json({text}, '{escaped}')"
+                value = f"from_json({text}, {text_literal(kind)})"
                 expressions.append(value)
                 doubtful.append((own, column, f"not (to_json({value}) <=> {text})"))
             elif own.type.startswith(NESTED) or column.type.startswith(NESTED):

@@ -203,9 +203,12 @@ def exclusive_writes(spark: SparkSession, sql: str) -> Iterator[None]:
 
 
 def _local_warehouses(spark: SparkSession) -> list[Path]:
-    """Return the folders of a session's catalogs, in the same order in every process."""
+    """Return the folders of a session's catalogs, in the same order in every process.
+
+    One folder may have two paths.
+    """
     default = str(spark.conf.get("spark.sql.defaultCatalog", "spark_catalog"))
-    found = set()
+    found: dict[tuple[int, int], Path] = {}
     for catalog in (default, *_typed_catalogs(spark)):
         prefix = f"spark.sql.catalog.{catalog}"
         if spark.conf.get(f"{prefix}.type", None) != "hadoop":
@@ -213,8 +216,9 @@ def _local_warehouses(spark: SparkSession) -> list[Path]:
         folder = local_folder(str(spark.conf.get(f"{prefix}.warehouse", "")))
         # Raw tables may be in a catalog that this process can only read.
         if folder and folder.is_dir() and (catalog == default or _can_lock(folder)):
-            found.add(folder.resolve())
-    return sorted(found)
+            place = folder.stat()
+            found.setdefault((place.st_dev, place.st_ino), folder.resolve())
+    return [folder for _, folder in sorted(found.items())]
 
 
 # To ask takes a call of Java for each setting.

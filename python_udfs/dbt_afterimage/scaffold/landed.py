@@ -369,11 +369,6 @@ def rows_of(landed: Landed, condition: str | None = None) -> str:
     return f"select 1 as landed from {{{{ {landed.reference} }}}}{where}"
 
 
-def text_literal(text: str) -> str:
-    """Return a text as a literal, for Spark and for Jinja."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def names_of(columns: Sequence[Column]) -> list[str]:
     """Return the names of columns."""
     return [column.name for column in columns]

@@ -16,9 +16,10 @@ from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.existing import KINDS, Existing, callers_of, folders_of, is_unedited
-from dbt_afterimage.scaffold.landed import Landed, Source, model_name, text_literal
+from dbt_afterimage.scaffold.landed import Landed, Source, model_name
 from dbt_afterimage.scaffold.plans.question import Plan
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found, is_ours
+from dbt_afterimage.text import text_literal
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}

@@ -986,6 +986,10 @@ def test_a_time_of_dms_may_have_landed_as_a_timestamp(
         output = init.ok(f"landing.{name}", "--key", "sensor")
         assert f"{said} load have no time. Where measured_at is it (TimestampColumnName)" in output
         assert "time=" not in staging.with_name(f"stg_dms__{name}.sql").read_text()
+    # The row without it is gone. The model is built by now.
+    land_table(lake, "unset_readings", columns, unset[:1])
+    assert "time: measured_at is not used" in init.ok("landing.unset_readings", "--key", "sensor")
+    assert "time=" not in staging.with_name("stg_dms__unset_readings.sql").read_text()
 
     # A text elsewhere may be the table's own.
     columns = {"Op": "string", "parcel": "int", "created_at": "string", "AR_H_CHANGE_SEQ": "string"}

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dbt_afterimage.runtime.project import Column, literal, quote
-from dbt_afterimage.scaffold.landed import text_literal
 from dbt_afterimage.scaffold.plans.json_values import (
     MOST_DIGITS,
     best_kind,
@@ -24,6 +23,7 @@ from dbt_afterimage.scaffold.plans.question import (
     guess_note,
     no_key,
 )
+from dbt_afterimage.text import text_literal
 
 
 def debezium_messages(question: Question) -> Plan:

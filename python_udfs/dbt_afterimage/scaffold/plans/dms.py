@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import quote
-from dbt_afterimage.scaffold.landed import names_of, text_literal
+from dbt_afterimage.scaffold.landed import names_of
 from dbt_afterimage.scaffold.plans.question import (
     Plan,
     Question,
@@ -20,6 +20,7 @@ from dbt_afterimage.scaffold.plans.question import (
     why_unlike,
 )
 from dbt_afterimage.scaffold.systems import sequences
+from dbt_afterimage.text import text_literal
 
 
 def dms_changes(question: Question) -> Plan:
@@ -37,7 +38,7 @@ def dms_changes(question: Question) -> Plan:
         )
     prefix = arguments.get("before_prefix", "BI_") or ""
     images = before_images(question, landed.columns, prefix)
-    named = [*order, *images.values(), str(arguments.get("time", ""))]
+    named = [*order, *images.values(), str(arguments.get("time") or "")]
     header = {operation, *map(str.lower, named)}
     plan = Plan(landed.identifier, list(question.key), [], landed_rows=landed.reference)
     if "time" not in arguments:
@@ -147,8 +148,15 @@ def _why_no_key(question: Question, imaged: Sequence[str], images: Mapping[str, 
 
 
 def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[str]) -> set[str]:
-    """Add the column with DMS's timestamps to the call, and return its name in lower case."""
+    """Add the column with DMS's timestamps to the call, and return its name in lower case.
+
+    The run of a model that is built would stop if it lost its time, or got one.
+    """
     columns = question.landed.columns
+    written = question.written_places.get("time")
+    if written is not None:
+        plan.call["time"] = written
+        return {written[1:-1].lower()}
     times = _dms_times(question, header)
     # DMS writes it behind its operation. A loader of CSV makes timestamps of the texts.
     behind = [
@@ -158,10 +166,14 @@ def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[st
         and one.name.lower() not in header
         and (one.type in ("timestamp", "timestamp_ntz") or one.name in times)
     ]
-    # A model that is built keeps its time: its run would stop.
-    is_known = not behind or behind[0] in times or question.written_places.get("time") is not None
-    if not is_known and not _is_commit_time(question, behind[0]):
+    if behind and behind[0] not in times and not _is_commit_time(question, behind[0]):
         times, behind = [*behind, *times], []
+    if behind and question.written_places:
+        plan.notes.append(
+            f"time: {behind[0]} is not used, as the model was written without it. To use it, give"
+            " `time` in `arguments`, and run the model and all below it once with --full-refresh."
+        )
+        return set()
     if not behind:
         # A text elsewhere may be the table's own, and would be lost as data.
         which = f"Where {' or '.join(times)} is it" if times else "If there is one"

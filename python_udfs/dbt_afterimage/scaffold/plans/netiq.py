@@ -6,7 +6,7 @@ import json
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, literal
-from dbt_afterimage.scaffold.landed import rows_of, text_literal
+from dbt_afterimage.scaffold.landed import rows_of
 from dbt_afterimage.scaffold.plans.question import (
     NothingLanded,
     Plan,
@@ -17,6 +17,7 @@ from dbt_afterimage.scaffold.plans.question import (
     is_same_table,
     spelled,
 )
+from dbt_afterimage.text import text_literal
 
 
 def netiq_event_log(question: Question) -> Plan:

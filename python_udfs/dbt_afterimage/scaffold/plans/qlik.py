@@ -11,7 +11,7 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, literal, quote
-from dbt_afterimage.scaffold.landed import schema_ids, text_literal
+from dbt_afterimage.scaffold.landed import schema_ids
 from dbt_afterimage.scaffold.plans.json_values import best_kind, common_kinds, has_field, read_json
 from dbt_afterimage.scaffold.plans.question import (
     NothingLanded,
@@ -24,7 +24,7 @@ from dbt_afterimage.scaffold.plans.question import (
     no_key,
 )
 from dbt_afterimage.scaffold.systems import header_name, header_prefix
-from dbt_afterimage.text import visible
+from dbt_afterimage.text import text_literal, visible
 from dbt_afterimage.udfs.masks import MaskError, decode_change_mask
 
 

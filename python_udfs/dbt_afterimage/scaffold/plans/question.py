@@ -11,7 +11,8 @@ from typing import Any
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.scaffold.keys import NoKey, propose
-from dbt_afterimage.scaffold.landed import Landed, names_of, text_literal
+from dbt_afterimage.scaffold.landed import Landed, names_of
+from dbt_afterimage.text import text_literal
 
 
 class SeveralTables(AfterimageError):
