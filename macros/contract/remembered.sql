@@ -57,7 +57,7 @@
 {#- Whether the table may have wider types than a raw table: it was built from several, each by a source macro of its
     own, or from another one. `built_with` says so until a full refresh, also once the model reads one alone. -#}
 {%- macro _unites_tables(relation, built_with) -%}
-    {%- set others = built_with | rejectattr('name', 'equalto', relation | string) | list -%}
+    {%- set others = built_with | rejectattr('name', 'equalto', afterimage._whole(relation) | string) | list -%}
     {{ return(built_with | length > 1 or (others + built_with | selectattr('united') | list) | length > 0) }}
 {%- endmacro -%}
 

@@ -41,7 +41,7 @@
 
 
 {#- Spark lists the files in the table's folders, without reading them; the metadata tables have what belongs to it.
-    Manifests have bounds of values. -#}
+    Manifests have bounds of values. Raises an error if the table has equality deletes: these belong to it. -#}
 {%- macro _iceberg_files_left(relation) -%}
     {%- set deletes = afterimage._equality_deletes(relation) -%}
     {%- if deletes -%}

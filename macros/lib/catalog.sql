@@ -53,7 +53,7 @@
     says which table that is. With `--empty` or `--sample` a relation becomes a query, which cannot be described. -#}
 {%- macro _stored_relation(relation) -%}
     {%- if not relation.identifier.startswith('__dbt__cte__') -%}
-        {{ return(relation.replace(limit=none, event_time_filter=none)) }}
+        {{ return(afterimage._whole(relation)) }}
     {%- endif -%}
     {%- set name = relation.identifier | replace('__dbt__cte__', '') -%}
     {%- for input in builtins.ref.manifest.nodes.values() if

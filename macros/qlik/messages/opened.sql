@@ -1,6 +1,6 @@
 {#- What a Kafka landing has; none if the table does not exist yet:
     - `value`: the column with the message, `is_binary`: whether it is bytes,
-    - `key`, `topic`, `partition`, `offset`, `timestamp` (Kafka counts milliseconds): their SQL; a typed NULL for none,
+    - `key`, `topic`, `partition`, `offset`, `timestamp` (Kafka counts milliseconds): their SQL; a typed NULL for a missing column,
     - `has_offsets`: whether partition and offset are there; `has_topic`: whether `topic` is,
     - `own_topic`: what `topic` is without such a column, none if that is NULL,
     - `unites`: whether the staging table may hold offsets of other raw tables. -#}
@@ -10,7 +10,7 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set found = afterimage._message_columns(macro_name, relation, value) -%}
-    {%- set has_topic = 'topic' in found -%}
+    {%- set has_topic, name = 'topic' in found, afterimage._whole(relation) | string -%}
     {%- set topics = afterimage._qlik_built_topics() if macro_name == 'qlik_messages' and not has_topic else {} -%}
     {%- set unites = afterimage._qlik_unites() or topics.values() | select | list | length > 0 -%}
     {%- set landing = {
@@ -18,7 +18,7 @@
         'is_binary': found[value | lower].type == 'binary',
         'has_offsets': 'partition' in found and 'offset' in found,
         'has_topic': has_topic,
-        'own_topic': topics.get(relation | string, relation | string if unites else none) if not has_topic else none,
+        'own_topic': topics.get(name, name if unites else none) if not has_topic else none,
         'unites': unites,
     } -%}
     {%- for name, type in {

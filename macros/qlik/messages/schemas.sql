@@ -110,7 +110,7 @@
             }) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set hint = ' With `--empty`, a model of the schemas is built without rows. Run it without `--empty` first.'
+    {%- set hint = ' If that is a model, `--empty` builds it without rows. Run it without `--empty` first.'
         if metadata.limit is number else '' -%}
     {%- set metadata = afterimage._whole(metadata) -%}
     {%- if found.tables | length > 1 -%}
@@ -130,7 +130,7 @@
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": no metadata message in " ~ metadata ~ (" of the table " ~ table if table else "")
             ~ " has landed yet, so the columns are not known. Land one first, or give `columns` with types."
-            ~ (hint or afterimage._qlik_built_columns())
+            ~ hint ~ afterimage._qlik_built_columns()
         ) -%}
     {%- endif -%}
     {{ return(known) }}
@@ -155,8 +155,8 @@
 
 
 {#- SQL for the rows of qlik_message_schemas. It is the relation itself if that is such a model; otherwise it is
-    made from its metadata messages, which are in the same column as the data messages if that exists. A sample of the
-    messages is read by all schemas, too. None if the tables do not exist yet, or without metadata. -#}
+    made from its metadata messages, which are in the same column as the data messages if that exists. Even a sample
+    of the messages is read by all the schemas. None if the tables do not exist yet, or without metadata. -#}
 {%- macro _qlik_schema_rows(metadata, value='value') -%}
     {%- if metadata is none or afterimage._needs_placeholder([metadata]) -%}
         {{ return(none) }}
