@@ -1,4 +1,4 @@
-"""Values and times as people read them."""
+"""Values and times as people read them, and texts as literals."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from dbt_afterimage.scaffold.plans.qlik import qlik_change_table, qlik_messages
 from dbt_afterimage.scaffold.plans.question import Plan, Question, spelled
 from dbt_afterimage.scaffold.plans.sqlserver import sqlserver_change_table
 
-PLANS: Mapping[str, Callable[[Question], Plan]] = {
+_PLANS: Mapping[str, Callable[[Question], Plan]] = {
     plan.__name__: plan
     for plan in (
         qlik_change_table,
@@ -43,6 +43,6 @@ def make(macro: str, question: Question) -> Plan:
     Raises:
         AfterimageError: The user must say more, or the key is not among the columns.
     """
-    plan = PLANS[macro](question)
+    plan = _PLANS[macro](question)
     plan.key = spelled(plan.key, plan.columns, "the key")
     return plan
