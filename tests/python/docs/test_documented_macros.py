@@ -23,7 +23,6 @@ CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w./*{}-]*\.(?:sql|py|md|yml)\b")
 # Other names with an underscore: a topic of the schema registry, a column that Spark adds to files.
 OTHERS = {
-    "CHANGELOG.md": {"_metadata"},
     "docs/guides/intake.md": {"_metadata"},
     "docs/systems/debezium_messages.md": {"_schemas"},
     "docs/start/from_kafka.md": {"_schemas"},
