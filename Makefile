@@ -46,13 +46,13 @@ unit: setup ## Run the tests that need no Spark (seconds)
 test: lint ## Run lint and the quick tests, as before each commit (minutes)
 	$(PYTEST)
 
-# Every third quick test, of those marked slow one in sixteen, of those marked minutes one in eighty, and new random cases: others every three hours. Then both state
+# Every fifth quick test, of those marked slow one in twenty-four, of those marked minutes one in 120, and new random cases: others every three hours. Then both state
 # machines at once, for minutes. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
 # Lint, and at the same time the other environments with the tests of dbt-databricks: neither keeps two cores busy.
 test-share: setup ## Run lint, the tests without Spark, and a share of all others, as CI does
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
-	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --share-quick=$(TURN)/3 --hypothesis-seed=$(TURN) --durations=60
+	$(PYTEST) -m "not long" --share=$(TURN)/120 --share-slow=$(TURN)/24 --share-quick=$(TURN)/5 --hypothesis-seed=$(TURN) --durations=60
 	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/251 --hypothesis-seed=$(TURN)
 	AFTERIMAGE_SECONDS=90 $(PYTEST) -m long tests/python/machine --hypothesis-seed=$(TURN)
 
