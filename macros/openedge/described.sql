@@ -36,6 +36,7 @@ described as (
         if(
             kind in ('update', 'before_image') and (has_change_row or size(flagged_columns) > 0), flagged_columns, null
         ) as changed_columns,
+        {{ afterimage._openedge_absent_columns(layout) | indent(8) }} as absent_columns,
         case
             when kind in ('insert', 'update', 'delete') then kind
             when kind = 'before_image' then 'update'
@@ -56,6 +57,27 @@ described as (
 
     from tracked_changes
 
+)
+{%- endmacro -%}
+
+
+{#- Columns of an update that it does not have: an update holds the fields that it changed and the identifying fields of
+    the policy, and NULL in the others (OpenEdge SQL Development, "Propagate change details to the Data Warehouse"). A NULL
+    was set if the field map flags the column, or if the row before had a value there. NULL if there is no such column. -#}
+{%- macro _openedge_absent_columns(layout) -%}
+    {%- set columns = layout.columns | reject('in', layout.unique_key) | list -%}
+    {%- if not columns -%}
+        {{ return('cast(null as array<string>)') }}
+    {%- endif -%}
+    {%- set lacks = 'image.{column} is null and before_image.{column} is null'
+        ~ ' and not coalesce(array_contains(flagged_columns, {name}), false)' -%}
+if(
+    kind = 'update' and image is not null and reject_reason is null,
+    nullif(
+        array_compact(array({{ afterimage._each(columns, 'if(' ~ lacks ~ ', {name}, null)') | join(', ') }})),
+        cast(array() as array<string>)
+    ),
+    null
 )
 {%- endmacro -%}
 
@@ -144,7 +166,18 @@ nullif(array_compact(array(
         concat('the tracking table has another operation: ', coalesce(tracked_operation, 'NULL')),
         null
     ),
+    -- With a row before, a column that is NULL in both has not changed.
+    if(
+        flagged_columns is null and before_image is null and absent_columns is not null,
+        {{ afterimage._openedge_no_map_warning() }},
+        null
+    ),
     if(before_reason is not null, concat('before-image left out: ', before_reason), null),
     if(has_forms, 'parts of this record came in several forms, of which one counts', null)
 )), cast(array() as array<string>))
+{%- endmacro -%}
+
+
+{%- macro _openedge_no_map_warning() -%}
+'without a field map NULL counts as unchanged, though it may have been set'
 {%- endmacro -%}

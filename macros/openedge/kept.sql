@@ -79,19 +79,24 @@ nullif(
                 filter(
                     coalesce(changes.warnings, cast(array() as array<string>)),
                     warning -> not warning rlike
-                    '^(the key changed, but without a before-image|no before-image|before-image left out)'
+                    '^(the key changed, but without a before-image|no before-image|before-image left out|without a field map)'
                 ),
                 filter(
                     coalesce(known.warnings, cast(array() as array<string>)),
-                    warning -> startswith(warning, 'the field map leaves out what changed')
+                    warning -> warning rlike '^(the field map leaves out what changed|the key changed and not all)'
                 )
             ),
             cast(array() as array<string>)
         )
     {%- endset -%}
+    {#- What was set to NULL the row before had told. -#}
+    {%- set absent = afterimage._openedge_names_or_null('array_intersect(changes.absent_columns, array_union('
+        ~ 'coalesce(known.absent_columns, cast(array() as array<string>)), '
+        ~ afterimage._string_array(added) ~ '))') -%}
     {%- set kept = {} -%}
     {%- for column, value in {
-        'before': before, 'warnings': warnings, 'source_rows': 'greatest(known.source_rows, changes.source_rows)'
+        'before': before, 'absent_columns': absent, 'warnings': warnings,
+        'source_rows': 'greatest(known.source_rows, changes.source_rows)',
     }.items() -%}
         {%- do kept.update({column: 'if(' ~ lost_before ~ ', ' ~ value ~ ', changes.`' ~ column ~ '`)'}) -%}
     {%- endfor -%}
@@ -122,6 +127,7 @@ case
                         coalesce(changes.warnings, cast(array() as array<string>)),
                         warning -> warning <> 'no row in the tracking table'
                         and (not startswith(warning, '_Time-Stamp') or known.changed_at is null)
+                        and (not startswith(warning, 'without a field map') or known.changed_columns is null)
                     ),
                     filter(
                         coalesce(known.warnings, cast(array() as array<string>)),
@@ -151,7 +157,10 @@ case
         end
     {%- endset -%}
     {%- set of_tracking = {
-        'warnings': 'if(' ~ lost_tracking ~ ', ' ~ warnings ~ ', ' ~ kept.warnings ~ ')', 'source_rows': source_rows
+        'warnings': 'if(' ~ lost_tracking ~ ', ' ~ warnings ~ ', ' ~ kept.warnings ~ ')', 'source_rows': source_rows,
+        'absent_columns': 'if(' ~ lost_tracking ~ ', ' ~ afterimage._openedge_names_or_null(
+            'array_except(' ~ kept.absent_columns ~ ', coalesce(known.changed_columns, cast(array() as array<string>)))'
+        ) ~ ', ' ~ kept.absent_columns ~ ')',
     } -%}
     {%- for column in ['tracking', 'changed_by', 'changed_columns'] -%}
         {%- do of_tracking.update({
@@ -164,4 +173,10 @@ case
             ~ former ~ '), ' ~ former ~ '), ' ~ own ~ ')'}) -%}
     {%- endfor -%}
     {{ return(of_tracking) }}
+{%- endmacro -%}
+
+
+{#- An array of names; NULL if there is none. -#}
+{%- macro _openedge_names_or_null(names) -%}
+    {{ return('nullif(' ~ names ~ ', cast(array() as array<string>))') }}
 {%- endmacro -%}

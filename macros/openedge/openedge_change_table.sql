@@ -55,7 +55,6 @@ with
 {#- The vendor's unique keys allow one change per sequence, but landed tables may hold more. -#}
 {{ afterimage._finish(
     intake, layout.columns, layout.types, layout.unique_key,
-    lacks=['absent_columns'],
     ties={
         'within': ['change_group'],
         'identity_order': 'precedence asc, is_orphan asc, row_hash asc',

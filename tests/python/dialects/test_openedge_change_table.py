@@ -79,7 +79,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     stream = data.draw(merged_streams(8, max_changes=12, honest=True, trades=True))
     maps: FieldMaps = data.draw(st.sampled_from(["bits", "names", "bytes", "hex"]))
     order: SplitOrder = data.draw(st.sampled_from(["zero_first", "zero_last"]))
-    changes = carried(stream, maps)
+    changes = carried(stream, maps, whole=data.draw(st.booleans()))
     rows = draw_rows(data, changes, stream.columns, maps, order)
     batches = data.draw(splits(rows, max_batches=2))
     note(f"{maps} {order} {stream.types}")

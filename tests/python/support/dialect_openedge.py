@@ -1,11 +1,13 @@
 """Writes a change stream as OpenEdge would: rows of a change table, and of its tracking table.
 
 An update with a before-image is two change rows (policy level 3), one without is one (level 2); a
-truncate is a tracking row alone. What OpenEdge cannot carry is left out or takes the nearest form
-that it has; `carried` says what then must come out:
+truncate is a tracking row alone. An update has the fields that it changed and the key, and NULL in
+the others; landings that fill these are read too (`whole`). What OpenEdge cannot carry is left out
+or takes the nearest form that it has; `carried` says what then must come out:
 
 - rows of a full load: change data capture begins with the first change;
-- columns that were not captured: a column is in the change table or it is not, so NULL is NULL;
+- columns of inserts that were not captured: NULL is NULL there;
+- columns that an update was to set to NULL, if neither its map nor the row before shows it;
 - changes without a time or a transaction, placeholder times;
 - a field map of creates and deletes; "nothing changed" where the map lists names.
 """
@@ -60,10 +62,10 @@ class Split:
     cut: int = 0
 
 
-def carried(stream: Stream, maps: FieldMaps) -> list[Change]:
+def carried(stream: Stream, maps: FieldMaps, whole: bool = False) -> list[Change]:
     """Return the changes of a stream that OpenEdge can express, each once."""
     return [
-        _as_told(change, maps)
+        _as_told(change if whole else _sparse(change, stream.unique_key), maps, stream)
         for change in stream.distinct
         if change.reject_reason is None and change.operation != "load"
     ]
@@ -136,7 +138,33 @@ def types_of(stream: Stream, maps: FieldMaps) -> tuple[dict[str, str], dict[str,
     return {**CHANGE_COLUMNS, **data}, tracking
 
 
-def _as_told(change: Change, maps: FieldMaps) -> Change:
+def _sparse(change: Change, key: list[str]) -> Change:
+    """Leave what an update did not change out of its rows. Without a map, what differs changed."""
+    if change.operation != "update" or change.after is None:
+        return change
+    before, after, changed = change.before, change.after, change.changed_columns
+    if changed is None and before is None:
+        return change
+    if changed is None:
+        assert before is not None
+        changed = [name for name in after if before[name] != after[name]]
+
+    def left(image: Row) -> Row:
+        return {n: v if n in key or n in changed else None for n, v in image.items()}
+
+    return replace(change, before=before and left(before), after=left(after))
+
+
+def _absent(change: Change, changed: list[str] | None, key: list[str]) -> list[str] | None:
+    """Return the columns of an update that nothing shows to be set."""
+    if change.operation != "update" or change.after is None:
+        return None
+    rows = [change.after, change.before or {}]
+    names = [name for name in change.after if all(row.get(name) is None for row in rows)]
+    return [name for name in names if name not in key and name not in (changed or [])] or None
+
+
+def _as_told(change: Change, maps: FieldMaps, stream: Stream) -> Change:
     has_time = change.changed_at is not None and change.changed_at > datetime(1970, 1, 2)
     changed = change.changed_columns
     if change.operation != "update" or (maps == "names" and not changed):
@@ -147,7 +175,7 @@ def _as_told(change: Change, maps: FieldMaps) -> Change:
         changed_at=change.changed_at if has_time else CLOCK,
         transaction_id=(change.transaction_id or "tx0").removeprefix("tx"),
         changed_columns=changed,
-        absent_columns=None,
+        absent_columns=_absent(change, changed, stream.unique_key),
     )
 
 

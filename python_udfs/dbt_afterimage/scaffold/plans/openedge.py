@@ -37,10 +37,18 @@ def openedge_change_table(question: Question) -> Plan:
     if tracking is not None:
         plan.call["tracking"] = tracking.reference
 
+    places = [landed, *([tracking] if tracking else [])]
+    if not any("field_map" in layout(place)["metadata"] for place in places):
+        plan.notes.append(
+            "No field map has landed, and an update has NULL in what it did not change: a NULL"
+            " counts as unchanged, unless the row before has a value. Land the map as"
+            " _Change-FieldMap."
+        )
+
     # The number of the source table, if a table has it. The rows of a change table belong to one
     # source table, those of the tracking table to all, though it may show only some just now.
     number, numbered = question.arguments.get("source_table_number"), dict[str, str]()
-    for place in [landed, *([tracking] if tracking else [])]:
+    for place in places:
         metadata = layout(place)["metadata"]
         if "table_number" not in metadata or "sequence" not in metadata:
             continue
