@@ -391,7 +391,8 @@ def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
 ) -> None:
     """What the tracking row said stays, and so does a change that the change table has lost.
 
-    Of 13 the row before it is gone: what it had in the new column is not known.
+    Of 13 and 14 the row before is gone: what it had in the new column is not known. That 14 set the
+    name to NULL only the row before told.
     """
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "shelf": "string"}
     header = {"_Operation": 4, "_Time-Stamp": datetime(2024, 3, 1)}
@@ -399,16 +400,20 @@ def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
         {**header, "_Change-Sequence": place, "id": place, "name": "a", "shelf": "C3"}
         for place in (11, 12, 13)
     ]
-    before_image = {**changes[2], "_Operation": 3, "id": 99}
+    changes.append({**changes[0], "_Change-Sequence": 14, "id": 14, "name": None})
+    befores = [
+        {**changes[2], "_Operation": 3, "id": 99},
+        {**changes[3], "_Operation": 3, "name": "a"},
+    ]
     tracking = [
         {
             **header,
             "_Change-Sequence": place,
             "_Source-Table-Number": 12,
-            "_Change-FieldMap": "name",
+            "_Change-FieldMap": None if place == 14 else "name",
             "_User-Name": "ann",
         }
-        for place in (11, 12, 13)
+        for place in (11, 12, 13, 14)
     ]
 
     def listed(names: list[str]) -> None:
@@ -420,21 +425,23 @@ def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
         )
 
     run = ("run", "--select", "stg_listed")
-    lake.create("listed__cdc", columns, [*changes, before_image])
+    lake.create("listed__cdc", columns, [*changes, *befores])
     lake.create("listed_tracking", TRACKING_COLUMNS, tracking)
     listed(["id", "name"])
     project.dbt(*run, "--full-refresh")
     before = lake.rows(f"select * from {SCHEMA}.stg_listed order by change_seq")
     lake.spark.sql(f"delete from {SCHEMA}.listed_tracking")
-    lake.spark.sql(f"delete from {SCHEMA}.listed__cdc where id in (11, 99)")
+    lake.spark.sql(f"delete from {SCHEMA}.listed__cdc where id = 11 or `_Operation` = 3")
     listed(["id", "name", "shelf"])
     project.dbt(*run)
     found = lake.rows(f"select * from {SCHEMA}.stg_listed order by change_seq")
     expected = [
         {**row, "after": {**row["after"], "shelf": shelf}}
-        for row, shelf in zip(before, (None, "C3", "C3"), strict=True)
+        for row, shelf in zip(before, (None, "C3", "C3", "C3"), strict=True)
     ]
     expected[2]["before"] = {"id": 99, "name": "a", "shelf": "C3"}
+    expected[3]["before"] = {"id": 14, "name": "a", "shelf": "C3"}
+    assert expected[3]["absent_columns"] is None
     assert [{**row, "ingested_at": None} for row in found] == [
         {**row, "ingested_at": None} for row in expected
     ]
