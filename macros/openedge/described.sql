@@ -25,18 +25,21 @@ described as (
             {{ afterimage._openedge_unread_reasons() | indent(12) }}
             {{ afterimage._openedge_no_data_reasons(layout) | indent(12) }}
         end as final_reason,
-        if(
-            before_image is null or image is null,
-            null,
-            array_compact(array({{ afterimage._each(
-                layout.columns, 'if(image.{column} <=> before_image.{column}, null, {name})'
-            ) | join(', ') }}))
-        ) as differing_columns,
         -- Only updates fill the map. An empty one says nothing; for creates and deletes not even that.
         if(
             kind in ('update', 'before_image') and (has_change_row or size(flagged_columns) > 0), flagged_columns, null
         ) as changed_columns,
         {{ afterimage._openedge_absent_columns(layout) | indent(8) }} as absent_columns,
+        if(
+            before_image is null or image is null,
+            null,
+            array_except(
+                array_compact(array({{ afterimage._each(
+                    layout.columns, 'if(image.{column} <=> before_image.{column}, null, {name})'
+                ) | join(', ') }})),
+                coalesce(absent_columns, cast(array() as array<string>))
+            )
+        ) as differing_columns,
         case
             when kind in ('insert', 'update', 'delete') then kind
             when kind = 'before_image' then 'update'
@@ -63,14 +66,16 @@ described as (
 
 {#- Columns of an update that it does not have: an update holds the fields that it changed and the identifying fields of
     the policy, and NULL in the others (OpenEdge SQL Development, "Propagate change details to the Data Warehouse"). A NULL
-    was set if the field map flags the column, or if the row before had a value there. NULL if there is no such column. -#}
+    was set if the field map flags the column, or, without a map, if the row before has a value there. A map of unknown
+    fields alone is none. The result is NULL if there is no such column. -#}
 {%- macro _openedge_absent_columns(layout) -%}
     {%- set columns = layout.columns | reject('in', layout.unique_key) | list -%}
     {%- if not columns -%}
         {{ return('cast(null as array<string>)') }}
     {%- endif -%}
-    {%- set lacks = 'image.{column} is null and before_image.{column} is null'
-        ~ ' and not coalesce(array_contains(flagged_columns, {name}), false)' -%}
+    {%- set lacks = 'image.{column} is null and if('
+        ~ 'flagged_columns is null or (size(flagged_columns) = 0 and size(unknown_fields) > 0), '
+        ~ 'before_image.{column} is null, not array_contains(flagged_columns, {name}))' -%}
 if(
     kind = 'update' and image is not null and reject_reason is null,
     nullif(

@@ -159,9 +159,10 @@ def _absent(change: Change, changed: list[str] | None, key: list[str]) -> list[s
     """Return the columns of an update that nothing shows to be set."""
     if change.operation != "update" or change.after is None:
         return None
-    rows = [change.after, change.before or {}]
-    names = [name for name in change.after if all(row.get(name) is None for row in rows)]
-    return [name for name in names if name not in key and name not in (changed or [])] or None
+    before = change.before or {}
+    was_set = {n for n, v in before.items() if v is not None} if changed is None else {*changed}
+    empty = [name for name, value in change.after.items() if value is None]
+    return [name for name in empty if name not in key and name not in was_set] or None
 
 
 def _as_told(change: Change, maps: FieldMaps, stream: Stream) -> Change:
