@@ -28,7 +28,8 @@
         'key_row': afterimage._valid_text(columns.key.sql),
         'was_avro': 'false',
         'unread': 'cast(null as string)',
-        'no_frame': "'Avro is read from a binary column, and with `schemas`'",
+        'no_frame': "if(value rlike '(?s)^.{3,5}[{]\"', 'JSON behind the id of its schema: read substring(value, 6)', "
+            ~ "'Avro is read from a binary column, and with `schemas`')",
         'headers': afterimage._valid_text(columns.headers.sql),
         'has_headers': headers is not none,
         'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',

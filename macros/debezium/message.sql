@@ -97,7 +97,9 @@ named_struct(
     end,
     'source', m_source,
     'source_time', coalesce(
-        {{ afterimage._landed_count('m_source.ts_us', 'micros') }}, {{ afterimage._landed_count('m_source.ts_ms', 'millis') }}
+        {{ afterimage._landed_count('m_source.ts_us', 'micros') }},
+        {{ afterimage._landed_count('m_source.ts_ms', 'millis') }},
+        {{ afterimage._landed_count('try_cast(' ~ payload ~ "['__source_ts_ns'] as bigint) div 1000", 'micros') }}
     ),
     'log_place', {{ afterimage._debezium_place() | indent(4) }},
     'row', {{ row | indent(4) }},

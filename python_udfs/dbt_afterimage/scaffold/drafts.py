@@ -17,7 +17,7 @@ from dbt_afterimage.scaffold.existing import OF_MESSAGES, Existing
 from dbt_afterimage.scaffold.landed import Landed
 from dbt_afterimage.scaffold.plans.qlik import described_ids
 from dbt_afterimage.scaffold.plans.question import NothingLanded, Question, SeveralTables
-from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, recognise
+from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, hint, known_by, recognise
 from dbt_afterimage.scaffold.writer import Draft, Writer
 
 
@@ -100,7 +100,7 @@ def draft(
             f"{landed.name} is not a change table of a known system. If its columns have other"
             " names, give the system with --system and the names with --arguments. The systems and"
             f" their signs:\n{known_by()}\nIt has:"
-            f" {', '.join(tables.names_of(landed.columns))}"
+            f" {', '.join(tables.names_of(landed.columns))}\n{hint(landed.columns)}".rstrip()
         )
         # The rows that showed it may have been taken in and deleted.
         for system in (one for one in SYSTEMS if one.is_shown_by_rows):

@@ -15,6 +15,12 @@ OPERATION = "Op"
 SEQUENCE = "…change_seq"
 BEFORE_IMAGE = "BI_…"
 
+FLATTENED_ROWS = (
+    "If its messages are Debezium's flattened rows, nothing in them says what happened: let"
+    " add.fields of ExtractNewRecordState name op, source.ts_ms, source.snapshot and source.txId"
+    " (MySQL and MariaDB: source.gtid), and set its delete.tombstone.handling.mode to rewrite"
+)
+
 
 @dataclass(frozen=True)
 class System:
@@ -266,6 +272,21 @@ def known_by() -> str:
     return "\n".join(
         f"  {system.macro}, {system.title}: {', '.join(system.signs)}" for system in SYSTEMS
     )
+
+
+def hint(columns: Sequence[Column]) -> str:
+    """Return what a table of no known system may be, and what to do then; empty if unknown.
+
+    Args:
+        columns: The table's columns.
+    """
+    here = {column.name.lower() for column in columns}
+    if {"__op", "__deleted"} & here or here.issuperset({"op", "after", "source"}):
+        return (
+            "Its columns look like those of Debezium's messages. Make a message of each row, in a"
+            ' column `value`: see "Landed as columns" in docs/systems/debezium_messages.md'
+        )
+    return FLATTENED_ROWS if "value" in here else ""
 
 
 def header_prefix(columns: Sequence[Column], arguments: Mapping[str, object]) -> str:

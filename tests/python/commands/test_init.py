@@ -902,6 +902,27 @@ def test_flattened_rows_without_the_kind_of_snapshot_have_a_note(lake: Lake, ini
         assert (said in init.ok(f"landing.{name}")) == (not more)
 
 
+@pytest.mark.slow
+def test_lines_of_json_are_messages_and_a_decimal_of_any_scale_is_a_key(
+    project: Project, lake: Lake, init: Init, tmp_path: Path
+) -> None:
+    """As the S3 sink writes messages of Oracle, where a NUMBER has its scale beside it."""
+    five, nine = {"scale": 0, "value": "BQ=="}, {"scale": 1, "value": "WQ=="}
+    row = {"berth": five, "draught": nine}
+    changes = [
+        debezium_message(n, "c", None, row | {"berth": b}) for n, b in ((1, five), (2, nine))
+    ]
+    (tmp_path / "berths.json").write_text("\n".join(map(json.dumps, changes)))
+    init.ok(f"text.`{tmp_path / 'berths.json'}`", "--key", "berth")
+    [staging] = project.folder.glob("models/staging/debezium/stg_*berth*.sql")
+    project.dbt("run", "--select", staging.stem)
+    found = lake.rows(f"select after.*, reject_reason from afterimage.{staging.stem} order by 1")
+    assert [tuple(map(str, one.values())) for one in found] == [
+        ("5.0000000000", "8.9000000000", "None"),
+        ("8.9000000000", "8.9000000000", "None"),
+    ]
+
+
 def parcel_row(number: int, operation: str, **values: Any) -> Row:
     return {"Op": operation, "AR_H_CHANGE_SEQ": change_seq(number), **values}
 

@@ -129,11 +129,26 @@ def test_columns_of_flattened_rows_may_be_named_like_parts_of_an_envelope(
 ) -> None:
     data = {"id": 5, "before": '{"id": 77}', "op": "buy", "source": '{"file": "up.csv"}'}
     told = {"__op": "c", "__source_file": "binlog.000001", "__source_pos": 400}
+    # `__ts_ms` is the connector's clock.
+    told |= {"__source_ts_ns": 1709283600123456789, "__ts_ms": 1709283699000}
     columns = {"id": "int", "before": "string", "op": "string", "source": "string"}
     [change] = changes(project, lake, columns, [{"value": json.dumps(data | told)}])
     assert (change["operation"], change["reject_reason"]) == ("insert", None)
     assert (change["before"], change["after"]) == (None, data)
     assert change["change_seq"] == f"{1:010}{400:020}{0:010}"
+    assert change["changed_at"] == datetime(2024, 3, 1, 9, 0, 0, 123456)
+
+
+def test_what_stands_behind_the_id_of_a_schema_is_named(project: Project, lake: Lake) -> None:
+    """Confluent's converters for JSON Schema and for Avro write the same five bytes first."""
+    rows = [
+        {"value": f"\0\0\0\0\5{text}"} for text in (landed("c", 10, None, {"id": 1})["value"], "\0")
+    ]
+    found = changes(project, lake, {"id": "int"}, rows)
+    assert sorted(change["reject_reason"] for change in found) == [
+        "Avro is read from a binary column, and with `schemas`",
+        "JSON behind the id of its schema: read substring(value, 6)",
+    ]
 
 
 def test_a_delete_without_a_row_has_any_number_as_its_key(project: Project, lake: Lake) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -471,6 +472,49 @@ def test_the_stream_position_of_a_change_is_in_its_message(
         .replace("stg_qlik__accounts", "stg_avro")
     )
     assert found(in_avro) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["flattened", "envelopes"])
+def test_rows_that_landed_as_columns_keep_their_nulls(
+    form: str, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    parcel = {"id": "int", "name": "string", "price": "decimal(10,0)", "weight": "double"}
+    parcel |= {"seen": "timestamp", "day": "date", "photo": "binary"}
+    first: dict[str, Any] = {"id": 1, "name": "a", "price": Decimal(1250), "weight": 0.5}
+    first |= {"seen": datetime(2024, 3, 1, 9, 0, 0, 123456), "day": date(2024, 3, 1)}
+    first |= {"photo": b"\0a"}
+    second = first | {"name": None, "photo": None}
+    places = [(1709283600000 + n, f'["{n}","{n}"]') for n in (10, 20, 30)]
+    if form == "flattened":
+        # As Debezium Server's sink for Iceberg lands them.
+        added = {"__op": "string", "__deleted": "string"}
+        added |= {"__source_ts_ns": "bigint", "__source_sequence": "string"}
+        columns = parcel | added
+        rows = [
+            row | dict(zip(added, (op, str(op == "d").lower(), at * 10**6, place), strict=True))
+            for op, row, (at, place) in zip("cud", (first, second, second), places, strict=True)
+        ]
+    else:
+        image = f"struct<{', '.join(f'{name}: {kind}' for name, kind in parcel.items())}>"
+        source = "struct<ts_ms: bigint, sequence: string>"
+        columns = {"before": image, "after": image, "source": source, "op": "string"}
+        one, two = tuple(first.values()), tuple(second.values())
+        images = [(None, one), (None, two), (two, None)]
+        rows = [
+            dict(zip(columns, (before, after, source, op), strict=True))
+            for op, (before, after), source in zip("cud", images, places, strict=True)
+        ]
+    lake.create("parcel_rows", columns, rows)
+    recipe = documented("systems/debezium_messages.md", "select\n    to_json(")
+    lake.spark.sql(f"create or replace table {SCHEMA}.parcel_messages using iceberg as {recipe}")
+    call = f"debezium_messages({relation('parcel_messages')}, unique_key=['id']"
+    query = make_project("columns").compile(f"{{{{ {call}, columns={column_list(**parcel)}) }}}}")
+    found = sorted(lake.rows(query), key=lambda change: change["change_seq"])
+    assert [change["operation"] for change in found] == ["insert", "update", "delete"]
+    assert [change["after"] for change in found] == [first, second, None]
+    assert [change["absent_columns"] for change in found] == [None] * 3
+    assert [change["warnings"] for change in found] == [None] * 3
 
 
 def test_our_macros_and_tests_are_called_with_the_package_s_name() -> None:

@@ -37,7 +37,7 @@ from dbt_afterimage.scaffold.plans.question import (
     _wider,
     column_list,
 )
-from dbt_afterimage.scaffold.systems import SYSTEMS, Found
+from dbt_afterimage.scaffold.systems import SYSTEMS, Found, hint
 from dbt_afterimage.scaffold.writer import Draft, Writer, _render
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
@@ -1928,15 +1928,86 @@ def test_flattened_rows_of_one_table_are_the_models() -> None:
         plan_of_debezium([van, truck], **written)
 
 
-@pytest.mark.parametrize("field", ["__source_txId", "__gtid", "__source_commit_lsn"])
-def test_flattened_rows_without_their_transaction_have_a_note(field: str) -> None:
+TRANSACTION = "flattened rows: they do not name their transaction."
+TIME = "flattened rows: they do not have source.ts_ms, so the history has no times"
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        (TRANSACTION, "__source_txId"),
+        (TRANSACTION, "__gtid"),
+        (TRANSACTION, "__source_commit_lsn"),
+        (TIME, "__source_ts_ms"),
+        (TIME, "__source_ts_ns"),
+    ],
+)
+def test_flattened_rows_without_a_transaction_or_a_time_have_a_note(said: str, field: str) -> None:
     """Only the transaction tells which row left a key, where rows take each other's keys."""
-    said = "flattened rows: they do not name their transaction."
-    assert said in " ".join(plan_of_debezium([flat("public.vans", id=1)]).notes)
+    # Of the connector's clock.
+    lacking = flat("public.vans", id=1, __ts_ms=1588927306264)
+    assert said in " ".join(plan_of_debezium([lacking]).notes)
     # The connector writes NULL for a field that its database does not fill.
     nothing: dict[str, Any] = {field: None}
     told = flat("public.vans", id=1, **nothing)
     assert said not in " ".join(plan_of_debezium([told]).notes)
+    assert said not in " ".join(plan_of_debezium([debezium("public.vans", id=1)]).notes)
+
+
+def test_a_decimal_of_any_scale_is_a_number() -> None:
+    """As connectors write a `numeric` of PostgreSQL or a NUMBER of Oracle without a precision."""
+    tax, nothing = {"scale": 1, "value": "LQ=="}, {"scale": 0, "value": "AA=="}
+    rows = [
+        {"id": nothing, "tax": None, "total": tax, "size": tax, "reading": tax},
+        {"id": nothing, "tax": tax, "total": None, "size": tax | {"unit": "m"}, "reading": "5"},
+    ]
+    plan = plan_of_debezium([debezium("public.pos_order", **row) for row in rows])
+    number = "decimal(38,10)"
+    assert {column.name: column.type for column in plan.columns} == {
+        **{"id": number, "tax": number, "total": number},
+        **{"size": "string", "reading": "string"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"id": 1, "name": "a"}', "flattened rows, nothing in them says what happened: let add."),
+        ('\0\0\0\0\5{"before":null,"after":{"id":1},"op":"c","source":{}}', "substring(value, 6)"),
+        ("\0\0\0\0{\0\2", "If they are in Avro, give --metadata"),
+    ],
+)
+def test_messages_without_a_row_that_shows_may_be_of_another_kind(text: str, said: str) -> None:
+    with pytest.raises(NothingLanded, match=re.escape(said)):
+        plan_of_debezium([text])
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("id name __op __deleted", "Make a message of each row"),
+        ("before after source op ts_ms", "Make a message of each row"),
+        ("key value", "flattened rows, nothing in them says what happened"),
+        ("op id", ""),
+    ],
+)
+def test_what_may_be_debezium_s_has_a_hint(names: str, said: str) -> None:
+    found = hint([Column(name, "string") for name in names.split()])
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (None, "no message has a key"),
+        ("Struct{id=1001}", "the keys of the messages name no column: Struct{id=1001}"),
+        ("1001", "the keys of the messages name no column: 1001"),
+    ],
+)
+def test_a_key_without_names_is_no_missing_key(key: str | None, said: str) -> None:
+    with pytest.raises(NoKey, match=re.escape(f"({said})")):
+        plan_of_debezium([debezium("vans", id=1)], beside=["key"], values=[[key]], key=())
 
 
 @pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])

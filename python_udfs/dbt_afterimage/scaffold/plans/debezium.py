@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from dbt_afterimage.runtime.project import Column, literal, quote
@@ -23,6 +25,7 @@ from dbt_afterimage.scaffold.plans.question import (
     guess_note,
     no_key,
 )
+from dbt_afterimage.scaffold.systems import FLATTENED_ROWS
 from dbt_afterimage.text import text_literal
 
 
@@ -40,7 +43,7 @@ def debezium_messages(question: Question) -> Plan:
     guessed: list[str] = []
     updates = 0
     in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
-    shows_transactions = lacks_key = lacks_place = False
+    shows_times = shows_transactions = lacks_key = lacks_place = False
     # A model that takes all flattened rows for those of one table stays: they may be its shards.
     parts: set[str] = set()
     asked = question.table or question.written_table or question.listed
@@ -75,6 +78,7 @@ def debezium_messages(question: Question) -> Plan:
         shows_deletes = shows_deletes or "__deleted" in row
         shows_operations = shows_operations or "__op" in row
         shows_snapshots = shows_snapshots or bool({"__source_snapshot", "__snapshot"} & {*row})
+        shows_times = shows_times or any(f"__source_ts_{unit}" in row for unit in _UNITS)
         shows_transactions = shows_transactions or any(
             f"__{prefix}{field}" in row
             for prefix in ("source_", "")
@@ -86,13 +90,12 @@ def debezium_messages(question: Question) -> Plan:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
-                kinds[column] = common_kinds(cell, kinds.get(column))
+                kinds[column] = common_kinds(_number_in(cell), kinds.get(column))
         guessed = guessed or list(_opened(key_text)[0])
         lacks_key = lacks_key or key_text is None
     if not kinds:
         raise NothingLanded(
-            f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
-            " the table with the registry's schemas (id, schema), or land its topic with --registry"
+            f"{landed.name} has no Debezium message with a row. {_why_no_row(texts)}"
         )
     if len(tables) > 1:
         raise SeveralTables(f"the messages in {landed.name}", list(tables))
@@ -178,6 +181,12 @@ def debezium_messages(question: Question) -> Plan:
             "flattened rows: they do not have source.snapshot. Add it to add.fields before you take"
             " an incremental snapshot: its rows look like those of a full load without it."
         )
+    if flattened and not shows_times:
+        plan.notes.append(
+            "flattened rows: they do not have source.ts_ms, so the history has no times: each"
+            " version begins at 1900-01-01 (load_valid_from), and as_of finds only the last. Add"
+            " source.ts_ms to add.fields. (__ts_ms is the time of the connector, and is not read.)"
+        )
     if flattened and not shows_transactions:
         plan.notes.append(
             "flattened rows: they do not name their transaction. Add source.txId to add.fields"
@@ -191,7 +200,9 @@ def debezium_messages(question: Question) -> Plan:
             " their types: a decimal may be Base64, and a date or a time a number."
         )
     if not plan.key:
-        raise no_key(question, "no message has a key", plan.columns)
+        keys = [key_text for _, key_text, _ in texts if key_text]
+        unnamed = f"the keys of the messages name no column: {keys[0][:60]}" if keys else None
+        raise no_key(question, unnamed or "no message has a key", plan.columns)
     if not question.key:
         # A part of the key would make one row of several.
         lacking = [name for name in guessed if name not in kinds]
@@ -289,6 +300,32 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
         return found
     is_wanted = are_of(asked) if table else f"not {are_of(asked)}"
     return [*found, *question.project.rows(f"{query} and {is_wanted} limit 1000")]
+
+
+def _why_no_row(texts: Sequence[Sequence[str | None]]) -> str:
+    """Say what the first messages may be, if none of them shows a row."""
+    first = next((str(text) for text, *_ in texts if text), "")
+    if re.match(r'\0.{2,4}\{"', first, re.DOTALL):
+        return (
+            "They are JSON behind the id of a schema (JSON Schema): read a view of this table that"
+            " has substring(value, 6) as value, and substring(key, 6) as key"
+        )
+    if any(_opened(text)[0] for text, *_ in texts):
+        return FLATTENED_ROWS
+    return (
+        "If they are in Avro, give --metadata, the table with the registry's schemas (id, schema),"
+        " or land the topic with --registry"
+    )
+
+
+# Of the time of a change, in a flattened row.
+_UNITS = ("ms", "us", "ns")
+
+
+def _number_in(cell: Any) -> Any:
+    """Return a value; of a decimal with a scale of its own a number that has decimal(38,10)."""
+    is_decimal = isinstance(cell, dict) and set(cell) == {"scale", "value"}
+    return Decimal("0.5") if is_decimal and isinstance(cell["scale"], int) else cell
 
 
 def _is_flattened(message: Mapping[str, Any]) -> bool:
