@@ -37,6 +37,9 @@ FORMATS = (
 # Compressions of text that Spark and PyArrow both read.
 _PACKED = (".gz", ".bz2")
 
+# Files that Qlik writes beside its data files, one for each, with the columns and their types.
+_DESCRIPTION = ".dfm"
+
 # Tables whose files also hold deleted rows.
 _LAKES = {"_delta_log": "delta", ".hoodie": "hudi"}
 
@@ -94,11 +97,13 @@ class Landing:
         path: Where it is, absolute.
         format: The format's name.
         files: The files, sorted by name.
+        is_described: Whether files beside them describe them, and hold no rows.
     """
 
     path: Path
     format: str
     files: tuple[File, ...]
+    is_described: bool = False
 
     @property
     def table(self) -> str:
@@ -161,13 +166,14 @@ def look(path: Path) -> Landing:
     path = Path(os.path.abspath(path))
     try:
         str(path).encode()
-        files = sorted(_files(path), key=lambda file: file.name)
+        found = sorted(_files(path), key=lambda file: file.name)
     except UnicodeEncodeError:
         raise AfterimageError(f"the path {shown(path)} is not UTF-8; rename it") from None
     except OSError as error:
         raise AfterimageError(
             f"cannot read {visible(str(error.filename))}: {error.strerror}"
         ) from None
+    files = [one for one in found if path.is_file() or not one.name.endswith(_DESCRIPTION)]
     if not files:
         raise AfterimageError(f"{shown(path)} has no files yet; land it once it has some")
     formats: dict[str, File] = {}
@@ -181,7 +187,7 @@ def look(path: Path) -> Landing:
             " format into a folder of their own"
         )
     _check_folders(path, files)
-    return Landing(path, next(iter(formats)), tuple(files))
+    return Landing(path, next(iter(formats)), tuple(files), len(files) < len(found))
 
 
 def _files(path: Path) -> list[File]:

@@ -144,6 +144,8 @@ def write(format_name: str, folder: Path) -> Path:
             fastavro.writer(opened, schema, ROWS, codec="snappy")
     else:
         file.write_text('id,name,credit\n1,Ada,1.5\n2,,\n3,"a ""b"", c\nd",-0.25\n')
+        # As Qlik describes it.
+        file.with_suffix(".dfm").write_text('{"formatInfo": {"format": "delimited"}}')
     (folder / "_SUCCESS").touch()
     (folder / ".part-0.crc").write_bytes(b"x")
     return folder
@@ -1366,6 +1368,8 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
     landings.csv("false/a.parquet", "x")
     landings.csv("mixed/a.csv", "x")
     landings.csv("mixed/b.json", "{}")
+    landings.parquet("described/a.parquet", ROWS)
+    landings.csv("described/a.dfm", "{}")
     landings.csv("nested/2024/a.csv", "x")
     landings.csv("uneven/a.csv", "x")
     landings.csv("uneven/d=1/a.csv", "x")
@@ -1377,6 +1381,8 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
         (["none"], ".*/none does not exist; give an existing file or folder"),
         (["empty"], "empty has no files yet"),
         (["mixed"], r"files of several formats: csv \(a.csv\), json \(b.json\)"),
+        (["described"], "has .dfm files, .* with --copy"),
+        (["described/a.dfm"], "a.dfm has a format that cannot be landed"),
         (["text"], r"notes.txt has a format .* Allowed: .parquet, .pq, .orc, .avro, .csv, "),
         (["false"], "a.parquet is not valid parquet"),
         (["nested"], r"the folder 2024, which is not a partition .* land them as .*nested/\*"),
