@@ -63,7 +63,12 @@ class File:
     @property
     def partitions(self) -> tuple[str, ...]:
         """Its folders of the form `column=value`."""
-        return tuple(self.name.split("/")[:-1])
+        return tuple(part for part in self.name.split("/")[:-1] if "=" in part)
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Its other folders, which are parts of a date, such as `2024/01/31`."""
+        return tuple(part for part in self.name.split("/")[:-1] if "=" not in part)
 
     def content(self) -> str:
         """Return a digest of its content."""
@@ -253,15 +258,21 @@ def _check_folders(path: Path, files: list[File]) -> None:
     # Spark would silently skip the files in a folder that is not a partition.
     columns = {tuple(part.partition("=")[0] for part in file.partitions) for file in files}
     for file in files:
-        for part in file.partitions:
-            if "=" not in part:
-                raise AfterimageError(
-                    f"{shown(path)} has the folder {visible(part)}, which is not a partition"
-                    f" (column=value); if each folder is a table, land them as {shown(path)}/*"
-                )
+        if file.dates and not _is_date(file.dates):
+            raise AfterimageError(
+                f"{shown(path)} has the folder {visible('/'.join(file.dates))}, which is neither a"
+                " partition (column=value) nor a date (2024/01/31, 20240131); if each folder is a"
+                f" table, land them as {shown(path)}/*"
+            )
     if len(columns) > 1:
         several = " and ".join(visible("/".join(one)) or "none" for one in sorted(columns))
         raise AfterimageError(
             f"{shown(path)} has files with different partition columns: {several};"
             " put the files of each kind into a folder of their own"
         )
+
+
+def _is_date(folders: tuple[str, ...]) -> bool:
+    """Whether folders are a date, from its year alone to its hour, in any order of its parts."""
+    digits = "".join(part.zfill(2) for part in re.split("[-_/]", "/".join(folders)))
+    return re.fullmatch("(?=.{4,10}$)([0-9]{2})*(19|20)([0-9]{2})+", digits) is not None

@@ -83,7 +83,9 @@ def stage(
         elif format_name == "avro":
             group = _from_avro(file, group)
         else:
-            link = group.folder / file.name
+            # Spark skips what is in a folder that is not a partition.
+            name = "-".join([*file.dates, file.path.name])
+            link = group.folder.joinpath(*file.partitions, name)
             link.parent.mkdir(parents=True, exist_ok=True)
             if is_rewritten:
                 _rewrite(file, link)
@@ -153,6 +155,11 @@ def check_in_place(format_name: str, files: Sequence[File]) -> None:
             raise AfterimageError(
                 f"{shown(file.path)} is empty; if it is still being written, land it again when it"
                 " is complete, or load the others with --copy"
+            )
+        if file.dates:
+            raise AfterimageError(
+                f"{shown(file.path)} is in a folder that is a date, and in place Spark does not"
+                " read what is in there; load them with --copy"
             )
     first = columns_of(format_name, files[0])
     for file in files[1:]:
@@ -346,9 +353,23 @@ def _header(file: File) -> tuple[str, ...]:
         separator = max(_SEPARATORS, key=line.count)
         with _opened(file) as text:
             names = next(csv.reader(text, delimiter=separator, strict=True), [])
+    _check_is_header(file, names)
     names = [one.strip() or f"_c{number}" for number, one in enumerate(names)]
     _check_names(file, names)
     return (separator, *names)
+
+
+def _check_is_header(file: File, names: Sequence[str]) -> None:
+    """Refuse a first row that is one of values: AWS DMS writes no header by default."""
+    first, *others = names or [""]
+    has_code = first in ("I", "U", "D") and any(one[:1].isdigit() for one in others)
+    if has_code or first.isdigit():
+        raise AfterimageError(
+            f"{shown(file.path)} begins with {visible(', '.join(names[:4]))}, which looks like a"
+            " row of values; its first row must be the header. AWS DMS writes one if its endpoint"
+            " has AddColumnName. Put one before the rows of files that are written already: sed -i"
+            " '1i Op,id,…' FILE"
+        )
 
 
 def _check_names(file: File, names: Sequence[str]) -> None:
