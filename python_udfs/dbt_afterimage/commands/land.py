@@ -383,7 +383,7 @@ def _read_in_place(project: Project, raw: Raw) -> list[Column] | None:
             " place Spark would read them too; load the files with --copy, or let Qlik create no"
             " metadata files, and move these away"
         )
-    if raw.landing.format != "json":
+    if raw.landing.format != "json" or any(file.dates for file in raw.landing.files):
         check_in_place(raw.landing.format, raw.landing.files)
     try:
         return columns_at(project, raw.landing.format, raw.landing.path, shown(raw.landing.path))

@@ -67,7 +67,7 @@ class File:
 
     @property
     def dates(self) -> tuple[str, ...]:
-        """Its other folders, which are parts of a date, such as `2024/01/31`."""
+        """Its other folders, which are parts of a date, such as `2024/01/31`, or a period."""
         return tuple(part for part in self.name.split("/")[:-1] if "=" not in part)
 
     def content(self) -> str:
@@ -273,6 +273,11 @@ def _check_folders(path: Path, files: list[File]) -> None:
 
 
 def _is_date(folders: tuple[str, ...]) -> bool:
-    """Whether folders are a date, from its year alone to its hour, in any order of its parts."""
+    """Whether folders are a date, from its year alone to its hour, in any order of its parts.
+
+    Qlik's change data partitioning names them after a period: `20240229T000000_20240301T000000`.
+    """
+    if re.fullmatch("[0-9]{8}T[0-9]{6}_[0-9]{8}T[0-9]{6}", "/".join(folders)):
+        return True
     digits = "".join(part.zfill(2) for part in re.split("[-_/]", "/".join(folders)))
     return re.fullmatch("(?=.{4,10}$)([0-9]{2})*(19|20)([0-9]{2})+", digits) is not None

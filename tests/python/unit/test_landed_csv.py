@@ -24,6 +24,8 @@ def written(path: Path, text: str) -> File:
         "I,101,Smith,Bob,4-Jun-14,New York",
         "D,101,Smith,Bob,8-Oct-16,Tampa",
         "100,Jones,Ann",
+        # Of Qlik.
+        '"20220102204950120000000000000000001","I","3F80","pos","INSERT","t1","2022-01-02","1","Eve"',
     ],
 )
 def test_a_first_row_of_values_is_no_header(row: str, tmp_path: Path) -> None:
@@ -39,8 +41,37 @@ def test_a_header_may_have_short_names_and_numbers(row: str, tmp_path: Path) -> 
     assert columns_of("csv", written(tmp_path / "a.csv", f"{row}\n")) == (",", *names)
 
 
+def test_a_header_of_qlik_may_have_types(tmp_path: Path) -> None:
+    typed = '"header__change_seq:STRING(35)";"id:NUMERIC(38,0)";"sum:NUMERIC (9,2)";"at:DATETIME"'
+    for separator, row in (
+        (";", typed),
+        (";", typed.replace('"', "")),
+        (",", typed.replace(";", ",")),
+    ):
+        file = written(tmp_path / "20211201-112233444.csv", f"{row}\n")
+        assert columns_of("csv", file) == (separator, "header__change_seq", "id", "sum", "at")
+    for row in ("id,at:DATE", "a:b,c:d", "id,12:AM"):
+        names = row.split(",")
+        assert columns_of("csv", written(tmp_path / "a.csv", f"{row}\n")) == (",", *names)
+
+
+def test_what_describes_the_files_of_qlik_is_no_file_of_the_table(tmp_path: Path) -> None:
+    for name in ("20211201-112233444", "20211201-112243444"):
+        written(tmp_path / f"{name}.csv", "id\n1\n")
+        written(tmp_path / f"{name}.dfm", "{}")
+    landing = look(tmp_path)
+    assert {file.path.suffix for file in landing.files} == {".csv"}
+    assert landing.is_described
+    assert not look(tmp_path / f"{name}.csv").is_described
+    with pytest.raises(AfterimageError, match=r"\.dfm has a format that cannot be landed"):
+        look(tmp_path / f"{name}.dfm")
+
+
+PERIOD = "20170313T123000_20170313T170000"
+
+
 @pytest.mark.parametrize(
-    "folder", ["2022/01/05", "2022/01/05/16", "20220105", "2022/1/15", "01_2022", "2022"]
+    "folder", ["2022/01/05", "2022/01/05/16", "20220105", "2022/1/15", "01_2022", "2022", PERIOD]
 )
 def test_folders_that_are_a_date_are_of_one_table(folder: str, tmp_path: Path) -> None:
     for place in (".", folder, f"code=7/{folder}"):
