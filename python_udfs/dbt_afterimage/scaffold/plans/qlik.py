@@ -112,7 +112,7 @@ def qlik_change_table(question: Question) -> Plan:
 
 def _is_text_of_bytes(question: Question, layout: Mapping[str, Any]) -> bool:
     """Whether masks that are text have their first byte first, as no bits of a header show."""
-    mask, header = layout["header"]["change_mask"], layout["header_columns"]
+    mask, header = layout["header"]["change_mask"], int(layout["header_columns"])
     rows = question.project.rows(
         f"select distinct cast({mask} as string) from {question.landed.relation}"
         f" where {mask} is not null limit 1000"
@@ -122,8 +122,9 @@ def _is_text_of_bytes(question: Question, layout: Mapping[str, Any]) -> bool:
         return {k for (text,) in rows for k in decode_change_mask(text, 0, encoding) or ()}
 
     with suppress(MaskError):
-        of_bytes, last = places("hex_bytes"), header + len(layout["ordinals"])
-        return min(places("hex"), default=last) <= header < min(of_bytes) <= max(of_bytes) <= last
+        of_bytes, numerals = places("hex_bytes"), places("hex")
+        last = header + len(layout["ordinals"])
+        return bool(numerals) and min(numerals) <= header < min(of_bytes) <= max(of_bytes) <= last
     return False
 
 
