@@ -1380,6 +1380,7 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
     landings.csv("mixed/b.json", "{}")
     landings.parquet("described/a.parquet", ROWS)
     landings.csv("described/a.dfm", "{}")
+    landings.csv("dated/2024/a.json", "{}")
     landings.csv("nested/orders/a.csv", "x")
     landings.csv("uneven/a.csv", "x")
     landings.csv("uneven/d=1/a.csv", "x")
@@ -1392,6 +1393,7 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
         (["empty"], "empty has no files yet"),
         (["mixed"], r"files of several formats: csv \(a.csv\), json \(b.json\)"),
         (["described"], "has .dfm files, .* with --copy"),
+        (["dated"], "in place Spark does not read what is in there; load them with --copy"),
         (["described/a.dfm"], "a.dfm has a format that cannot be landed"),
         (["text"], r"notes.txt has a format .* Allowed: .parquet, .pq, .orc, .avro, .csv, "),
         (["false"], "a.parquet is not valid parquet"),
