@@ -104,10 +104,10 @@
 {%- endmacro -%}
 
 
-{#- For each `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the ordinals of
-    bits that match no column. `ordinals` are the columns in the order of the bits, after the bits of the
-    `header_columns`; of them those in `columns` are listed. A change table holds few distinct masks, so each is decoded
-    once and then looked up. -#}
+{#- For each `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), whether it has bits of
+    the header columns, and the ordinals of bits past the last column. `ordinals` are the columns in the order of the
+    bits, after the bits of the `header_columns`; of them those in `columns` are listed. A change table holds few
+    distinct masks, so each is decoded once and then looked up. -#}
 {%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true) -%}
 {%- set bits = header_columns + ordinals | length -%}
 {%- set flagged = [] -%}
@@ -116,8 +116,14 @@
         afterimage._mask_has_bit('mask_bits', header_columns + ordinals.index(column)), afterimage._literal(column)
     )) -%}
 {%- endfor -%}
+{%- set of_header = [] -%}
+{%- for first in range(0, header_columns, 60) -%}
+    {%- set numeral = 2 ** ([header_columns - first, 60] | min) - 1 -%}
+    {%- do of_header.append('(mask_bits[' ~ (first // 60) ~ '] & ' ~ numeral ~ 'L) <> 0') -%}
+{%- endfor -%}
 select
     change_mask,
+    coalesce({{ of_header | join(' or ') or 'false' }}, false) as flags_header,
     if(mask_bits is null, null, {{ afterimage._texts_where(flagged) }}) as flagged_columns,
     if(
         {{ afterimage._mask_has_no_more('mask_digits', bits) }},

@@ -14,6 +14,7 @@ masked as (
     select /*+ broadcast(flags) */
         unmasked.*,
         flags.flagged_columns,
+        flags.flags_header,
         flags.unknown_ordinals,
         if(
             unmasked.reject_reason is null
@@ -35,6 +36,8 @@ masked as (
 {#- The CTE `described`: the rows that `_finish` takes. -#}
 {%- macro _qlik_described(layout) -%}
 {%- set columns = layout.columns -%}
+{#- Qlik sets bits of data columns only, so others show a mask that is read wrong. -#}
+{%- set header_warning = 'change_mask has bits of header columns: check mask_encoding and header_columns' -%}
 described as (
 
     select
@@ -76,6 +79,7 @@ described as (
         nullif({{ afterimage._texts_where([
             ['time_warning is not null', 'time_warning'],
             ['mask_warning is not null', 'mask_warning'],
+            ['flags_header', afterimage._literal(header_warning)],
             ['unflagged_warning is not null', 'unflagged_warning'],
             ['delete_warning is not null', 'delete_warning'],
         ]) }}, cast(array() as array<string>)) as warnings,

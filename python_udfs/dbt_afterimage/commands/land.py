@@ -377,7 +377,13 @@ def _read_in_place(project: Project, raw: Raw) -> list[Column] | None:
     """Return the columns of files that Spark reads by path; none if they must be loaded."""
     if raw.landing.format == "csv":
         return None
-    if raw.landing.format != "json":
+    if raw.landing.is_described:
+        raise AfterimageError(
+            f"{shown(raw.landing.path)} has .dfm files, in which Qlik describes the others, and in"
+            " place Spark would read them too; load the files with --copy, or let Qlik create no"
+            " metadata files, and move these away"
+        )
+    if raw.landing.format != "json" or any(file.dates for file in raw.landing.files):
         check_in_place(raw.landing.format, raw.landing.files)
     try:
         return columns_at(project, raw.landing.format, raw.landing.path, shown(raw.landing.path))

@@ -37,6 +37,9 @@ FORMATS = (
 # Compressions of text that Spark and PyArrow both read.
 _PACKED = (".gz", ".bz2")
 
+# Files that Qlik writes beside its data files, one for each, with the columns and their types.
+_DESCRIPTION = ".dfm"
+
 # Tables whose files also hold deleted rows.
 _LAKES = {"_delta_log": "delta", ".hoodie": "hudi"}
 
@@ -60,7 +63,12 @@ class File:
     @property
     def partitions(self) -> tuple[str, ...]:
         """Its folders of the form `column=value`."""
-        return tuple(self.name.split("/")[:-1])
+        return tuple(part for part in self.name.split("/")[:-1] if "=" in part)
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Its other folders, which are parts of a date, such as `2024/01/31`, or a period."""
+        return tuple(part for part in self.name.split("/")[:-1] if "=" not in part)
 
     def content(self) -> str:
         """Return a digest of its content."""
@@ -94,11 +102,13 @@ class Landing:
         path: Where it is, absolute.
         format: The format's name.
         files: The files, sorted by name.
+        is_described: Whether files beside them describe them, and hold no rows.
     """
 
     path: Path
     format: str
     files: tuple[File, ...]
+    is_described: bool = False
 
     @property
     def table(self) -> str:
@@ -161,13 +171,14 @@ def look(path: Path) -> Landing:
     path = Path(os.path.abspath(path))
     try:
         str(path).encode()
-        files = sorted(_files(path), key=lambda file: file.name)
+        found = sorted(_files(path), key=lambda file: file.name)
     except UnicodeEncodeError:
         raise AfterimageError(f"the path {shown(path)} is not UTF-8; rename it") from None
     except OSError as error:
         raise AfterimageError(
             f"cannot read {visible(str(error.filename))}: {error.strerror}"
         ) from None
+    files = [one for one in found if path.is_file() or not one.name.endswith(_DESCRIPTION)]
     if not files:
         raise AfterimageError(f"{shown(path)} has no files yet; land it once it has some")
     formats: dict[str, File] = {}
@@ -181,7 +192,7 @@ def look(path: Path) -> Landing:
             " format into a folder of their own"
         )
     _check_folders(path, files)
-    return Landing(path, next(iter(formats)), tuple(files))
+    return Landing(path, next(iter(formats)), tuple(files), len(files) < len(found))
 
 
 def _files(path: Path) -> list[File]:
@@ -247,15 +258,26 @@ def _check_folders(path: Path, files: list[File]) -> None:
     # Spark would silently skip the files in a folder that is not a partition.
     columns = {tuple(part.partition("=")[0] for part in file.partitions) for file in files}
     for file in files:
-        for part in file.partitions:
-            if "=" not in part:
-                raise AfterimageError(
-                    f"{shown(path)} has the folder {visible(part)}, which is not a partition"
-                    f" (column=value); if each folder is a table, land them as {shown(path)}/*"
-                )
+        if file.dates and not _is_date(file.dates):
+            raise AfterimageError(
+                f"{shown(path)} has the folder {visible('/'.join(file.dates))}, which is neither a"
+                " partition (column=value) nor a date (2024/01/31, 20240131); if each folder is a"
+                f" table, land them as {shown(path)}/*"
+            )
     if len(columns) > 1:
         several = " and ".join(visible("/".join(one)) or "none" for one in sorted(columns))
         raise AfterimageError(
             f"{shown(path)} has files with different partition columns: {several};"
             " put the files of each kind into a folder of their own"
         )
+
+
+def _is_date(folders: tuple[str, ...]) -> bool:
+    """Whether folders are a date, from its year alone to its hour, in any order of its parts.
+
+    Qlik's change data partitioning names them after a period: `20240229T000000_20240301T000000`.
+    """
+    if re.fullmatch("[0-9]{8}T[0-9]{6}_[0-9]{8}T[0-9]{6}", "/".join(folders)):
+        return True
+    digits = "".join(part.zfill(2) for part in re.split("[-_/]", "/".join(folders)))
+    return re.fullmatch("(?=.{4,10}$)([0-9]{2})*(19|20)([0-9]{2})+", digits) is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,7 +84,9 @@ def stage(
         elif format_name == "avro":
             group = _from_avro(file, group)
         else:
-            link = group.folder / file.name
+            # Spark skips what is in a folder that is not a partition.
+            name = "-".join([*file.dates, file.path.name])
+            link = group.folder.joinpath(*file.partitions, name)
             link.parent.mkdir(parents=True, exist_ok=True)
             if is_rewritten:
                 _rewrite(file, link)
@@ -153,6 +156,11 @@ def check_in_place(format_name: str, files: Sequence[File]) -> None:
             raise AfterimageError(
                 f"{shown(file.path)} is empty; if it is still being written, land it again when it"
                 " is complete, or load the others with --copy"
+            )
+        if file.dates:
+            raise AfterimageError(
+                f"{shown(file.path)} is in a folder that is a date, and in place Spark does not"
+                " read what is in there; load them with --copy"
             )
     first = columns_of(format_name, files[0])
     for file in files[1:]:
@@ -332,6 +340,10 @@ def _check_quotes(file: File, separator: str) -> None:
             csv.field_size_limit(before)
 
 
+# A column in a header of Qlik's that has data types too: `ID:NUMERIC(38,0)`.
+_WITH_TYPE = re.compile(r".+: *[A-Z]+[0-9]* *(\([0-9, ]*\))? *")
+
+
 def _header(file: File) -> tuple[str, ...]:
     """Return the separator of a CSV file and its column names; an empty file has none."""
     with _refusing(file, "csv"):
@@ -343,12 +355,28 @@ def _header(file: File) -> tuple[str, ...]:
                 f"{shown(file.path)} begins with {'`sep=`' if is_of_excel else 'an empty line'};"
                 " its first row must be the header"
             )
-        separator = max(_SEPARATORS, key=line.count)
+        separator = max(_SEPARATORS, key=re.sub(r"\([0-9, ]*\)", "", line).count)
         with _opened(file) as text:
             names = next(csv.reader(text, delimiter=separator, strict=True), [])
+    _check_is_header(file, names)
+    if all(map(_WITH_TYPE.fullmatch, names)):
+        names = [one.rpartition(":")[0] for one in names]
     names = [one.strip() or f"_c{number}" for number, one in enumerate(names)]
     _check_names(file, names)
     return (separator, *names)
+
+
+def _check_is_header(file: File, names: Sequence[str]) -> None:
+    """Refuse a first row that is one of values: AWS DMS and Qlik may write no header."""
+    first, *others = names or [""]
+    has_code = first in ("I", "U", "D") and any(one[:1].isdigit() for one in others)
+    if has_code or first.isdigit():
+        raise AfterimageError(
+            f"{shown(file.path)} begins with {visible(', '.join(names[:4]))}, which looks like a"
+            " row of values; its first row must be the header. AWS DMS writes one if its endpoint"
+            " has AddColumnName, Qlik if its target adds a metadata header with column names. Put"
+            " one before the rows of files that are written already: sed -i '1i Op,id,…' FILE"
+        )
 
 
 def _check_names(file: File, names: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ _PLACES = {
     "headers": re.compile(r"""\bheaders\s*=\s*('[^']*'|"[^"]*")"""),
     "time": re.compile(r"""\btime\s*=\s*('[^']*'|"[^"]*")"""),
 }
+_ENCODING = re.compile(r"""\bmask_encoding\s*=\s*['"](\w+)['"]""")
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 # What staging models of messages say of these, before their names.
 _UNDECLARED = "columns that are not declared: "
@@ -148,7 +149,7 @@ class Existing:
         """Return what a question tells of a staging model of ours."""
         if self.staging is None or not self.is_ours("staging"):
             return {}
-        number = _NUMBER.search(self.staging.raw_code)
+        number, encoding = (one.search(self.staging.raw_code) for one in (_NUMBER, _ENCODING))
         declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
         places = {name: sign.search(self.staging.raw_code) for name, sign in _PLACES.items()}
         try:
@@ -161,6 +162,7 @@ class Existing:
             "written_number": number[1] if number else None,
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
             "written_absent": absent,
+            "written_encoding": encoding[1] if encoding else None,
             "written_places": {name: found[1] if found else None for name, found in places.items()},
         }
 

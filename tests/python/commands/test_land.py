@@ -144,6 +144,8 @@ def write(format_name: str, folder: Path) -> Path:
             fastavro.writer(opened, schema, ROWS, codec="snappy")
     else:
         file.write_text('id,name,credit\n1,Ada,1.5\n2,,\n3,"a ""b"", c\nd",-0.25\n')
+        # As Qlik describes it.
+        file.with_suffix(".dfm").write_text('{"formatInfo": {"format": "delimited"}}')
     (folder / "_SUCCESS").touch()
     (folder / ".part-0.crc").write_bytes(b"x")
     return folder
@@ -522,6 +524,16 @@ def test_partitions_of_csv_are_columns(landings: Landings) -> None:
         {"id": 2, "code": "a/b", "day": date(2024, 2, 1)},
         {"id": 3, "code": None, "day": date(2024, 2, 2)},
     ]
+    # Of AWS DMS or Data Factory: of one table, with files of one name.
+    for number, folder in enumerate(("dated/2024/01/31", "dated/2024/02/01", "dated"), 1):
+        landings.csv(f"{folder}/part-0.csv", f"id\n{number}\n")
+        landings.file(f"json_{folder}/part-0.json", f'{{"id": {number}}}\n'.encode())
+    landings.land(landings.folder / "dated")
+    landings.land(landings.folder / "json_dated", "--copy")
+    for table in ("raw.dated", "raw.json_dated"):
+        assert landings.rows(table) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    error = landings.refused(landings.folder / "json_dated", "--as", "raw.in_place")
+    assert "load them with --copy" in error
     landings.csv("clash/id=1/a.csv", "id\n1\n")
     assert "two columns named id" in landings.refused(landings.folder / "clash")
 
@@ -1366,7 +1378,10 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
     landings.csv("false/a.parquet", "x")
     landings.csv("mixed/a.csv", "x")
     landings.csv("mixed/b.json", "{}")
-    landings.csv("nested/2024/a.csv", "x")
+    landings.parquet("described/a.parquet", ROWS)
+    landings.csv("described/a.dfm", "{}")
+    landings.csv("dated/2024/a.json", "{}")
+    landings.csv("nested/orders/a.csv", "x")
     landings.csv("uneven/a.csv", "x")
     landings.csv("uneven/d=1/a.csv", "x")
     landings.csv("delta/_delta_log/0.json", "{}")
@@ -1377,9 +1392,12 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
         (["none"], ".*/none does not exist; give an existing file or folder"),
         (["empty"], "empty has no files yet"),
         (["mixed"], r"files of several formats: csv \(a.csv\), json \(b.json\)"),
+        (["described"], "has .dfm files, .* with --copy"),
+        (["dated"], "in place Spark does not read what is in there; load them with --copy"),
+        (["described/a.dfm"], "a.dfm has a format that cannot be landed"),
         (["text"], r"notes.txt has a format .* Allowed: .parquet, .pq, .orc, .avro, .csv, "),
         (["false"], "a.parquet is not valid parquet"),
-        (["nested"], r"the folder 2024, which is not a partition .* land them as .*nested/\*"),
+        (["nested"], r"the folder orders, which is neither .* land them as .*nested/\*"),
         (["uneven"], "files with different partition columns: none and d"),
         (["delta"], "is a delta table"),
         (["a.csv", "A.csv"], "would both become raw.a"),

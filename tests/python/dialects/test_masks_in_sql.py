@@ -146,7 +146,7 @@ def test_a_mask_of_a_change_table_is_read_as_by_the_function(
     # Not all columns of the table are declared.
     declared = [name for name in names if name == "c1" or source.randrange(4)]
     sql = masked.compile(
-        "select flagged_columns, unknown_ordinals"
+        "select flagged_columns, flags_header, unknown_ordinals"
         f" from ({{{{ afterimage._decoded_masks('masks', {names}, {declared},"
         f" '{encoding}', {header_columns}, {is_text}) }}}})"
     )
@@ -168,8 +168,9 @@ def test_a_mask_of_a_change_table_is_read_as_by_the_function(
     for row in rows:
         try:
             flagged = decode_change_mask(row["change_mask"], header_columns, encoding)
+            all_bits = decode_change_mask(row["change_mask"], 0, encoding)
         except MaskError:
-            flagged = None
+            flagged = all_bits = None
         expected.append(
             {
                 "flagged_columns": None
@@ -179,6 +180,7 @@ def test_a_mask_of_a_change_table_is_read_as_by_the_function(
                     for place, name in enumerate(names, 1)
                     if place in flagged and name in declared
                 ],
+                "flags_header": any(place <= header_columns for place in all_bits or []),
                 "unknown_ordinals": None
                 if flagged is None
                 else [ordinal for ordinal in flagged if ordinal > width],

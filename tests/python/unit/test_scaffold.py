@@ -28,7 +28,7 @@ from dbt_afterimage.scaffold.existing import KINDS, Existing
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.plans.debezium import debezium_messages
 from dbt_afterimage.scaffold.plans.openedge import openedge_change_table
-from dbt_afterimage.scaffold.plans.qlik import qlik_messages
+from dbt_afterimage.scaffold.plans.qlik import qlik_change_table, qlik_messages
 from dbt_afterimage.scaffold.plans.question import (
     NothingLanded,
     Plan,
@@ -1432,6 +1432,7 @@ def plan_of(
     described: list[dict[str, Any]] | None = None,
     asked: list[str] | None = None,
     topics: Sequence[str] = (),
+    arguments: dict[str, Any] | None = None,
     **written: Any,
 ) -> Plan:
     """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
@@ -1443,6 +1444,7 @@ def plan_of(
         described: What its metadata messages say, a row for a column.
         asked: Gets the queries.
         topics: Those of the messages, if the table says it.
+        arguments: Further arguments of the macro.
         **written: What the model has.
     """
     lake = lake_of_json()
@@ -1469,7 +1471,7 @@ def plan_of(
         reference="landed",
         columns=[Column(name, "string") for name in names],
     )
-    return qlik_messages(Question(project, topic, {}, key or [], table, {}, **written))
+    return qlik_messages(Question(project, topic, {}, key or [], table, arguments or {}, **written))
 
 
 ACCOUNT: dict[str, Any] = {"schema": "dbo", "table": "ACCOUNTS"}
@@ -1525,6 +1527,47 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
         plan_of(many + bare)
     unnamed = plan_of(many + OF_NONE)
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
+
+
+# Qlik's own example of a rule that adds the name, and a second table in that topic.
+KIT = qlik("UPDATE", {"ID": "2", "NAME": "test Kafka", "tableName": "kit"}, "02")
+KIT_ARCHIVE = qlik("UPDATE", {"ID": "2", "NAME": "old", "tableName": "kit_archive"}, "02")
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([KIT, KIT_ARCHIVE], r"\(tableName is kit, kit_archive\).*data\.tableName'\) = 'kit'"),
+        (
+            [qlik("INSERT", {"ID": 1, "CITY": "Ede"}), qlik("REFRESH", {"ID": 1, "SUM": 5})],
+            r"\(some inserts have the column SUM, others CITY\).* a topic of its own",
+        ),
+    ],
+)
+def test_messages_of_several_tables_that_only_their_data_tell_are_asked_about(
+    messages: list[str], said: str
+) -> None:
+    """A row of each with the same key would be one row."""
+    with pytest.raises(AfterimageError, match=said):
+        plan_of(messages, key=["ID"])
+    # Somebody has staged them as one table, or says that they are.
+    assert plan_of(messages, key=["ID"], is_staged=True).key == ["ID"]
+    columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+    assert plan_of(messages, key=["ID"], arguments={"columns": columns}).key == ["ID"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [KIT, KIT.replace("test Kafka", "other")],
+        # A column came, and an update may leave out columns.
+        [qlik("INSERT", {"ID": 1}), qlik("INSERT", {"ID": 1, "SUM": 5}), KIT],
+        [qlik("INSERT", {"ID": 1, "TABLE": "T1"}), qlik("INSERT", {"ID": 1, "TABLE": "T2"})],
+        [qlik("INSERT", {"ID": 1, "tableName": 1}), qlik("INSERT", {"ID": 1, "tableName": 2})],
+    ],
+)
+def test_messages_that_may_be_of_one_table_are_not_asked_about(messages: list[str]) -> None:
+    assert plan_of(messages, key=["ID"]).key == ["ID"]
 
 
 def test_topics_that_do_not_name_their_table_are_no_table() -> None:
@@ -2344,6 +2387,91 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     shown[:] = []
     with pytest.raises(AfterimageError, match=r"t may have changes of several .* of none now"):
         number()
+
+
+@pytest.mark.parametrize(
+    ("masks", "encoding"),
+    [
+        # The masks of the docs' table, as hex(binary) gives them: bit 4 is one of the header.
+        (["803F", "0008", "0010", "80"], "'hex_bytes'"),
+        (["3F80", "0800", "1000", "80", "", "0x"], None),
+        # Read in either order, they flag data columns, or header columns.
+        (["80"], None),
+        (["8080", "0800"], None),
+        (["0110"], None),
+        (["0010", "0040"], None),
+        (["0010", "no mask"], None),
+        (["0010", "100"], None),
+        ([], None),
+    ],
+)
+def test_bits_of_header_columns_show_that_masks_are_text_of_bytes(
+    masks: list[str], encoding: str | None
+) -> None:
+    layout = {
+        "columns": ["id", *"abcdef"],
+        "ordinals": ["id", *"abcdef"],
+        "header": {"change_mask": "header__change_mask"},
+        "header_columns": 7,
+        "has_mask": True,
+        "mask_is_binary": False,
+    }
+    project: Any = SimpleNamespace(
+        macro=lambda name, **given: layout, rows=lambda sql: [(mask,) for mask in masks]
+    )
+    table: Any = SimpleNamespace(
+        identifier="customers__ct",
+        relation="customers__ct",
+        reference="landed",
+        columns=[Column(f"header__{number}", "string") for number in range(7)]
+        + [Column(name, "string") for name in layout["columns"]],
+    )
+
+    def planned(arguments: dict[str, Any] | None = None, **written: Any) -> Plan:
+        question = Question(project, table, {}, ["id"], None, arguments or {}, **written)
+        return qlik_change_table(question)
+
+    plan = planned()
+    assert plan.call.get("mask_encoding") == encoding
+    assert [note[:24] for note in plan.notes] == ["mask_encoding: hex_bytes"] * bool(encoding)
+    assert "mask_encoding" not in planned({"mask_encoding": "hex"}).call
+    # The masks that have shown it may be gone.
+    staging = model("stg_qlik__customers", "staging/qlik", CUSTOMERS, macro="qlik_change_table")
+    staging.raw_code = (
+        "qlik_change_table(source('raw', 'customers__ct'), mask_encoding='hex_bytes')"
+    )
+    project.models_folder, project.models = "models", lambda: [staging]
+    project.file_of = lambda node: node.original_file_path
+    table.nodes = frozenset([CUSTOMERS])
+    system = next(one for one in SYSTEMS if one.macro == "qlik_change_table")
+    there = Existing(project, table, Found(system, [], [], {}), Entry("raw.customers__ct"))
+    assert planned(**there.written()).call["mask_encoding"] == "'hex_bytes'"
+    # Bytes say themselves what they are.
+    layout["mask_is_binary"] = True
+    assert "mask_encoding" not in planned().call
+
+
+def test_a_change_table_has_notes_of_what_its_columns_show() -> None:
+    """As Databricks' Auto Loader lands it, by a task that writes no mask."""
+    header = ["header__change_seq", "header__change_oper"]
+    data = ["_id", "file_no", "name", "_rescued_data", "__src_file", "insert_timestamp"]
+    layout = {"columns": data, "header": {}, "has_mask": False, "mask_is_binary": False}
+    project: Any = SimpleNamespace(macro=lambda name, **given: layout)
+    table: Any = SimpleNamespace(
+        identifier="customers__ct",
+        relation="customers__ct",
+        reference="landed",
+        columns=[Column(name, "string") for name in header + data],
+    )
+
+    def notes(**arguments: Any) -> list[str]:
+        layout["columns"] = arguments.get("columns", data)
+        return qlik_change_table(Question(project, table, {}, ["id"], None, arguments)).notes
+
+    of_loader, no_mask = notes()
+    assert of_loader.startswith("columns: _rescued_data, __src_file, insert_timestamp may come")
+    assert no_mask.startswith("no change_mask: a NULL in an update counts as the value")
+    assert notes(columns=data[:3]) == [no_mask]
 
 
 def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() -> None:

@@ -27,6 +27,13 @@ from dbt_afterimage.scaffold.systems import header_name, header_prefix
 from dbt_afterimage.text import text_literal, visible
 from dbt_afterimage.udfs.masks import MaskError, decode_change_mask
 
+# Columns that loaders add: Auto Loader's _rescued_data, the name of a file, the time of a load.
+_IS_OF_LOADER = re.compile(
+    r"_(?!id$).+|(load|loaded|ingest|ingested|insert|inserted|dlt|etl)_?(at|ts|time|timestamp|date)"
+    r"|(src|source|input)_?file(_?(name|path))?",
+    re.IGNORECASE,
+)
+
 
 def qlik_change_table(question: Question) -> Plan:
     """Plan for a Qlik change table. The masks of deletes flag the key's columns alone."""
@@ -53,6 +60,28 @@ def qlik_change_table(question: Question) -> Plan:
         {} if prefix == "header__" else {"header_prefix": text_literal(prefix)},
         landed.reference,
     )
+    added = [name for name in layout["columns"] if _IS_OF_LOADER.fullmatch(name)]
+    if added and not columns:
+        plan.notes.append(
+            f"columns: {', '.join(map(visible, added))} may come from a loader, not the source. If"
+            " so, leave them out (--arguments '{\"columns\": […]}'): otherwise a change that is"
+            " loaded twice is two changes."
+        )
+    if not layout["has_mask"]:
+        plan.notes.append(
+            "no change_mask: a NULL in an update counts as the value, also where the source did not"
+            " capture it. Let the task write the mask."
+        )
+    if not encoding and layout["has_mask"] and not layout["mask_is_binary"]:
+        encoding = question.written_encoding
+        if not encoding and _is_text_of_bytes(question, layout):
+            encoding = "hex_bytes"
+            plan.notes.append(
+                "mask_encoding: hex_bytes, because as hex numerals masks would flag header columns."
+                " Check it."
+            )
+        if encoding:
+            plan.call["mask_encoding"] = text_literal(encoding)
     if not plan.key:
         header, ordinals = layout["header"], layout["ordinals"]
         # Digits alone may have been loaded as a number.
@@ -79,6 +108,24 @@ def qlik_change_table(question: Question) -> Plan:
         evidence = f"the change masks of {deletes[places]} deletes, which flag the key alone"
         plan.notes.append(guess_note(plan.key, evidence))
     return plan
+
+
+def _is_text_of_bytes(question: Question, layout: Mapping[str, Any]) -> bool:
+    """Whether masks that are text have their first byte first, as no bits of a header show."""
+    mask, header = layout["header"]["change_mask"], int(layout["header_columns"])
+    rows = question.project.rows(
+        f"select distinct cast({mask} as string) from {question.landed.relation}"
+        f" where {mask} is not null limit 1000"
+    )
+
+    def places(encoding: str) -> set[int]:
+        return {k for (text,) in rows for k in decode_change_mask(text, 0, encoding) or ()}
+
+    with suppress(MaskError):
+        of_bytes, numerals = places("hex_bytes"), places("hex")
+        last = header + len(layout["ordinals"])
+        return bool(numerals) and min(numerals) <= header < min(of_bytes) <= max(of_bytes) <= last
+    return False
 
 
 def qlik_messages(question: Question) -> Plan:
@@ -300,7 +347,58 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
             f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
             " so its columns are unknown. Give --metadata, the table with the metadata messages"
         )
+    if not (is_named or question.is_staged or question.listed or "columns" in question.arguments):
+        _check_one_table(question.landed.name, bodies)
     return next(iter(tables.values())) if tables and is_named else None, bodies
+
+
+# What users call the column that a rule of their task writes $AR_M_SOURCE_TABLE_NAME into.
+_NAMES_TABLE = re.compile(
+    r"((source|src)_?)?(schema_?)?table_?name|(source|src|schema)_?table", re.I
+)
+
+
+def _check_one_table(name: str, bodies: Sequence[_Body]) -> None:
+    """Check that messages which do not name their table can be of one.
+
+    Raises:
+        AfterimageError: A column of theirs names several, or inserts have columns of their own.
+    """
+    named: dict[str, set[str]] = {}
+    for body in bodies:
+        for column, cell in body.data.items():
+            if _NAMES_TABLE.fullmatch(column) and isinstance(cell, str):
+                named.setdefault(column, set()).add(cell)
+    creating = ("INSERT", "REFRESH")
+    shapes = {frozenset(b.data) for b in bodies if b.headers.get("operation") in creating}
+    widest = max(shapes, key=lambda shape: (len(shape), sorted(shape)), default=frozenset())
+    other = max(shapes, key=lambda shape: len(shape - widest), default=widest)
+    column = max(named, key=lambda column: len(named[column]), default="")
+    if len(named.get(column, ())) > 1:
+        tables = sorted(named[column])
+        why = (
+            f"{visible(column)} is {', '.join(map(visible, tables[:5]))}{', …' * (len(tables) > 5)}"
+        )
+        one = text_literal(visible(tables[0]))
+        answer = (
+            "Write and build a model that selects one (where get_json_object(value,"
+            f" '$.message.data.{visible(column)}') = {one}), give that one, and put this one under"
+            " `ignore` in afterimage.yml"
+        )
+    elif other - widest:
+        mine, others = visible(min(widest - other)), visible(min(other - widest))
+        why = f"some inserts have the column {mine}, others {others}"
+        answer = (
+            "Let the task write each table to a topic of its own, or add the table's name to the"
+            " data (a global rule with $AR_M_SOURCE_TABLE_NAME), by which a model can select one"
+        )
+    else:
+        return
+    raise AfterimageError(
+        f"{name} seems to have messages of several tables, which they do not name ({why}), so their"
+        f" rows would become one table's. {answer}. If they are of one table, give its columns:"
+        ' --arguments \'{"columns": [{"name": …, "type": …}]}\''
+    )
 
 
 def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str], bool]:
