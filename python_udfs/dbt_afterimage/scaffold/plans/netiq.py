@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import Column, literal
+from dbt_afterimage.runtime.project import Column, literal, quote
 from dbt_afterimage.scaffold.landed import rows_of
 from dbt_afterimage.scaffold.plans.question import (
     NothingLanded,
@@ -62,9 +62,27 @@ def netiq_event_log(question: Question) -> Plan:
         plan.key = json.loads(keys[0][0])
         plan.notes.append(guess_note(plan.key, f"table_key of {keys[0][1]} events"))
     plan.call["table"] = text_literal(table)
+    # The log does not say whether the table has a primary key: a child table has none.
+    kind, field = f"try_cast({log['event_type']} as int)", f"lower(trim({log['column_name']}))"
+    several = ask(
+        f"select {log['table_key']} {events} and ({kind} = 4 or ({kind} = 1 and {field} <> ''))"
+        f" group by 1 having count_if({kind} = 4) = 0"
+        f" and count(distinct {log['record_id']}) > count(distinct {field}) order by 1 limit 1"
+    )
+    if several:
+        plan.notes.append(
+            f"{several[0][0]} has several inserts of one field and no delete. If {table} has"
+            " several rows of one key (a multi-valued attribute), a history has only the last."
+        )
     if base is not None:
         plan.columns = base.columns
         plan.key = spelled(plan.key, base.columns, f"the key (of --base {base.name})")
+        columns = ", ".join(map(quote, plan.key))
+        if ask(f"select 1 from {base.relation} group by {columns} having count(*) > 1 limit 1"):
+            plan.notes.append(
+                f"{base.name} has several rows of one {' and '.join(plan.key)}, and a history has"
+                " only one of them."
+            )
     else:
         column = f"trim({log['column_name']})"
         logged = ask(
