@@ -204,7 +204,7 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
             ("`time_zone` must be a text", "time_zone=none"),
             ("`uow` must be a relation with", "uow={wrong_cd}"),
             (
-                "must have the columns IBMSNAP_COMMITSEQ…use dms_changes",
+                "must have the columns IBMSNAP_COMMITSEQ…Other tools of IBM",
                 "relation={wrong_plain}",
             ),
             (
