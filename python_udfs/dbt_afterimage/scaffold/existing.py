@@ -30,6 +30,7 @@ _PLACES = {
     "headers": re.compile(r"""\bheaders\s*=\s*('[^']*'|"[^"]*")"""),
     "time": re.compile(r"""\btime\s*=\s*('[^']*'|"[^"]*")"""),
 }
+_STATUSES = re.compile(r"\bstatuses\s*=\s*(\[[^\]]*\])")
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 # What staging models of messages say of these, before their names.
 _UNDECLARED = "columns that are not declared: "
@@ -149,7 +150,9 @@ class Existing:
         if self.staging is None or not self.is_ours("staging"):
             return {}
         number = _NUMBER.search(self.staging.raw_code)
-        declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
+        declared, absent, statuses = (
+            _list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT, _STATUSES)
+        )
         places = {name: sign.search(self.staging.raw_code) for name, sign in _PLACES.items()}
         try:
             typed = [Column(one["name"], one["type"]) for one in declared or ()]
@@ -161,6 +164,7 @@ class Existing:
             "written_number": number[1] if number else None,
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
             "written_absent": absent,
+            "written_statuses": statuses,
             "written_places": {name: found[1] if found else None for name, found in places.items()},
         }
 

@@ -1115,9 +1115,11 @@ def test_a_model_of_an_event_log_stays_as_it_is_while_events_are_deleted(
         assert (code, errors) == (0, ""), output
 
     names = [(1, "name", "Ada"), (2, "mail", "a@x")]
-    look(*(event(place, 1, "USR", "id=1", name, None, value) for place, name, value in names))
+    rows = [event(place, 1, "USR", "id=1", name, None, value) for place, name, value in names]
+    look(*({**row, "status": "S"} for row in rows))
     staging = empty.folder / "models/staging/netiq/stg_netiq__usr.sql"
     text = staging.read_text()
+    assert "statuses=['N', 'S', 'W', 'E', 'F']" in text
     assert "{'name': 'mail', 'type': 'string'}" in text
     look(event(9, 2, "USR", "id=1", "name", "Ada", "Eda"))
     assert staging.read_text() == text

@@ -51,6 +51,7 @@ class Question:
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
         written_absent: Its `null_is_absent`; none if it has none.
+        written_statuses: Its `statuses`; none if it has none.
         written_places: Its `position`, `headers` and `time`, as they stand there; none for one that
             it does not have, and empty without a model.
         undeclared: Columns that its table warns of, as messages have them and it does not.
@@ -69,6 +70,7 @@ class Question:
     written_number: str | None = None
     written_metadata: bool = False
     written_absent: Sequence[str] | None = None
+    written_statuses: Sequence[str] | None = None
     written_places: Mapping[str, str | None] = field(default_factory=dict)
     undeclared: Sequence[str] = ()
     is_staged: bool = False
