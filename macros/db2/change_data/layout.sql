@@ -32,7 +32,15 @@
     {%- for name in needed if name not in header -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". Give the CD or CCD"
-            ~ " table, not the source table. Got: " ~ (header.keys() | list + found)
+            ~ " table, not the source table. The docs say what reads a table without log sequence"
+            ~ " numbers: db2_change_data, Other tools of IBM. Got: " ~ (header.keys() | list + found)
+        ) -%}
+    {%- endfor -%}
+    {%- for name in needed[:2] if modules.re.match('(tiny|small|big)?int|decimal|float|double', header[name].type) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ name ~ " must be bytes or hex digits. If it holds numbers, give a model over "
+            ~ relation ~ " that writes them as texts: lpad(cast(" ~ name ~ " as string), 32, '0'). Got: "
+            ~ header[name].type
         ) -%}
     {%- endfor -%}
 

@@ -98,8 +98,9 @@ def draft(
     if found is None:
         said = (
             f"{landed.name} is not a change table of a known system. If its columns have other"
-            " names, give the system with --system and the names with --arguments. The systems and"
-            f" their signs:\n{known_by()}\nIt has:"
+            " names, give the system with --system and the names with --arguments. A table of"
+            " another tool can be a stream if a model of yours gives it the change contract. The"
+            f" systems and their signs:\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}\n{hint(landed.columns)}".rstrip()
         )
         # The rows that showed it may have been taken in and deleted.

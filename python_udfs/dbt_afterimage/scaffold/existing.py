@@ -31,6 +31,7 @@ _PLACES = {
     "time": re.compile(r"""\btime\s*=\s*('[^']*'|"[^"]*")"""),
 }
 _ENCODING = re.compile(r"""\bmask_encoding\s*=\s*['"](\w+)['"]""")
+_STATUSES = re.compile(r"\bstatuses\s*=\s*(\[[^\]]*\])")
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 # What staging models of messages say of these, before their names.
 _UNDECLARED = "columns that are not declared: "
@@ -150,7 +151,9 @@ class Existing:
         if self.staging is None or not self.is_ours("staging"):
             return {}
         number, encoding = (one.search(self.staging.raw_code) for one in (_NUMBER, _ENCODING))
-        declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
+        declared, absent, statuses = (
+            _list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT, _STATUSES)
+        )
         places = {name: sign.search(self.staging.raw_code) for name, sign in _PLACES.items()}
         try:
             typed = [Column(one["name"], one["type"]) for one in declared or ()]
@@ -163,6 +166,7 @@ class Existing:
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
             "written_absent": absent,
             "written_encoding": encoding[1] if encoding else None,
+            "written_statuses": statuses,
             "written_places": {name: found[1] if found else None for name, found in places.items()},
         }
 

@@ -1136,9 +1136,11 @@ def test_a_model_of_an_event_log_stays_as_it_is_while_events_are_deleted(
         assert (code, errors) == (0, ""), output
 
     names = [(1, "name", "Ada"), (2, "mail", "a@x")]
-    look(*(event(place, 1, "USR", "id=1", name, None, value) for place, name, value in names))
+    rows = [event(place, 1, "USR", "id=1", name, None, value) for place, name, value in names]
+    look(*({**row, "status": "S"} for row in rows))
     staging = empty.folder / "models/staging/netiq/stg_netiq__usr.sql"
     text = staging.read_text()
+    assert "statuses=['N', 'S', 'W', 'E', 'F']" in text
     assert "{'name': 'mail', 'type': 'string'}" in text
     look(event(9, 2, "USR", "id=1", "name", "Ada", "Eda"))
     assert staging.read_text() == text
@@ -1308,6 +1310,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
     error = init.refused("landing.plain")
     for words in (
         "landing.plain is not a change table of a known system",
+        "can be a stream if a model of yours gives it the change contract",
         "Qlik change table: header__change_seq, header__change_oper",
         "messages on Kafka: value, an envelope",
         "Debezium messages on Kafka: value, key, headers, a Debezium message",
@@ -2216,20 +2219,21 @@ def test_a_question_is_answered_for_many_tables_by_the_defaults_or_by_the_comman
     shop: Project, lake: Lake, init: Init
 ) -> None:
     path = shop.folder / "afterimage.yml"
-    for name in ("loans_cd", "leases_cd"):
+    # Debezium's procedures for Db2 name a capture table CDC_<schema>_<table>.
+    for name in ("loans_cd", "cdc_leases"):
         land_table(lake, name, *LOANS.tables["cd_loans"], schema="bank")
-    code, output, _ = init("bank.l*")
+    code, output, _ = init("bank.*")
     assert code == 1
     assert "No models for 2 tables: answer the questions in afterimage.yml" in output
     assert "Next" not in output
     asked = path.read_text()
     assert asked.count("#   key: []") == 2
 
-    output = init.ok("bank.le*", "--key", "LOAN")
+    output = init.ok("bank.cdc_*", "--key", "LOAN")
     path.write_text("defaults: {key: [LOAN]}\n" + path.read_text())
     init.ok("bank.lo*")
     listed = "".join(
-        f"  - relation: bank.{name}\n    key: [LOAN]\n" for name in ("leases_cd", "loans_cd")
+        f"  - relation: bank.{name}\n    key: [LOAN]\n" for name in ("cdc_leases", "loans_cd")
     )
     assert path.read_text().endswith("\ntables:\n" + listed)
     for name in ("loans", "leases"):
@@ -2614,6 +2618,32 @@ def test_an_event_log_may_lack_columns_that_no_event_fills(
     empty.dbt("run", "--select", staging.stem)
     found = lake.rows(f"select operation, after from afterimage.{staging.stem}")
     assert found == [{"operation": "insert", "after": {"id": 5, "name": "Ada"}}]
+
+
+def test_several_rows_of_a_key_of_an_event_log_have_a_note(lake: Lake, init: Init) -> None:
+    """A child table has only a foreign key, and its events bear the key of the parent."""
+    told: list[tuple[int, int, str | None, str | None, str | None]] = [
+        (0, 1, "phoneno", None, "555-0"),
+        (0, 4, None, None, None),
+        (0, 1, "phoneno", None, "555-9"),
+        (1, 1, "phoneno", None, "555-1"),
+        (1, 1, "phoneno", None, "555-2"),
+        (1, 2, "phoneno", "555-2", None),
+    ]
+    events = [
+        event(number, kind, "usr_phone", f"idu={user}", column, old, new)
+        for number, (user, kind, column, old, new) in enumerate(told, 1)
+    ]
+    land_table(lake, "phone_log", LOG, events)
+    phones = [{"idu": 0, "phoneno": "555-9"}, {"idu": 1, "phoneno": "555-1"}]
+    land_table(lake, "usr_phone", {"idu": "int", "phoneno": "string"}, phones)
+    output = init.ok("landing.phone_log", "--base", "landing.usr_phone")
+    assert "idu=1 has several inserts of one field and no delete. If usr_phone has" in output
+    assert "several rows of one idu" not in output
+    phones += [{"idu": 1, "phoneno": "555-2"}]
+    land_table(lake, "usr_phone", {"idu": "int", "phoneno": "string"}, phones)
+    output = init.ok("landing.phone_log", "--base", "landing.usr_phone")
+    assert "landing.usr_phone has several rows of one idu, and a history has only one" in output
 
 
 @pytest.mark.slow

@@ -31,6 +31,9 @@ TABLES: dict[str, dict[str, str]] = {
     "wrong_base": {"no": "int", "lang": "string", "text": "string"},
     "wrong_numbered_base": {"id": "decimal(38,10)", "no": "double"},
     "wrong_ccd": {**CCD, "no": "int"},
+    # A trigger writes the next number of a sequence, and 0.
+    "wrong_numbered_cd": {**CCD, "IBMSNAP_COMMITSEQ": "bigint", "PROF_KEY": "string"},
+    "wrong_small_cd": {**CCD, "IBMSNAP_INTENTSEQ": "decimal(19,0)", "PROF_KEY": "string"},
     "wrong_cdc": {
         **CHANGE_COLUMNS,
         "_Source-Table-Number": "int",
@@ -200,7 +203,20 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
             ("`pair_key_changes` must be one of", "pair_key_changes=1.5"),
             ("`time_zone` must be a text", "time_zone=none"),
             ("`uow` must be a relation with", "uow={wrong_cd}"),
-            ("must have the columns IBMSNAP_COMMITSEQ", "relation={wrong_plain}"),
+            (
+                "must have the columns IBMSNAP_COMMITSEQ…Other tools of IBM",
+                "relation={wrong_plain}",
+            ),
+            (
+                "IBMSNAP_COMMITSEQ must be bytes or hex digits…Got: bigint",
+                "relation={wrong_numbered_cd}",
+                "unique_key=['PROF_KEY']",
+            ),
+            (
+                "IBMSNAP_INTENTSEQ must be bytes or hex digits…Got: decimal(19,0)",
+                "relation={wrong_small_cd}",
+                "unique_key=['PROF_KEY']",
+            ),
         ],
     ),
     (

@@ -372,6 +372,39 @@ def test_the_text_null_of_dms_becomes_null_before_staging(
     ]
 
 
+def test_a_db2_table_without_places_in_the_log_is_read_by_its_times(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    columns = {"IDENTIFIER": "string", "NAME": "string", "IBMSNAP_OPERATION": "string"}
+    columns |= {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
+    told = [("I", "Ann", None), ("U", "Anna", 6), ("D", "Anna", 8), ("I", "Anne", 8)]
+    rows = [
+        {
+            "IDENTIFIER": "AaiU7IW0Rt",
+            "NAME": name,
+            "IBMSNAP_OPERATION": operation,
+            "IBMSNAP_COMMITSEQ": None,
+            "IBMSNAP_LOGMARKER": day and datetime(2018, 3, day, 12),
+        }
+        for operation, name, day in told
+    ]
+    lake.create("client_t", columns, rows)
+    call = documented("systems/db2_change_data.md", "dms_changes(").split("}}")[0]
+    call = call.replace("source('landing', 'client_t')", relation("client_t"))
+    sql = make_project("without_places").sql(call.strip())
+    found = lake.rows(f"{sql} order by change_seq")
+    # A load has no time. Of one commit the delete comes last.
+    assert [
+        (row["operation"], (row["after"] or row["before"])["NAME"], row["changed_at"])
+        for row in found
+    ] == [
+        ("load", "Ann", None),
+        ("update", "Anna", datetime(2018, 3, 6, 12)),
+        ("insert", "Anne", datetime(2018, 3, 8, 12)),
+        ("delete", "Anna", datetime(2018, 3, 8, 12)),
+    ]
+
+
 @pytest.mark.slow
 def test_the_rows_of_a_renamed_staging_model_are_put_where_its_new_name_is(
     make_project: Callable[[str], Project], lake: Lake

@@ -34,7 +34,7 @@ def db2_change_data(question: Question) -> Plan:
         why = "replication tables do not show it"
         raise no_key(question, why, columns, f"{code} = 'I'", f"{code} = 'D'")
     plan = Plan(
-        re.sub(r"(?i)_+(cd|ccd)$|^(cd|ccd)_+", "", landed.identifier),
+        re.sub(r"(?i)_+(cd|ccd)$|^(cdc?|ccd)_+", "", landed.identifier),
         list(question.key),
         columns,
         landed_rows=landed.reference,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import Column, literal
+from dbt_afterimage.runtime.project import Column, literal, quote
 from dbt_afterimage.scaffold.landed import rows_of
 from dbt_afterimage.scaffold.plans.question import (
     NothingLanded,
@@ -18,6 +19,9 @@ from dbt_afterimage.scaffold.plans.question import (
     spelled,
 )
 from dbt_afterimage.text import text_literal
+
+# The marks of the driver: success, a warning, an error, and a fatal one. The row changed with each.
+_PROCESSED = ("S", "W", "E", "F")
 
 
 def netiq_event_log(question: Question) -> Plan:
@@ -62,9 +66,27 @@ def netiq_event_log(question: Question) -> Plan:
         plan.key = json.loads(keys[0][0])
         plan.notes.append(guess_note(plan.key, f"table_key of {keys[0][1]} events"))
     plan.call["table"] = text_literal(table)
+    # The log does not say whether the table has a primary key: a child table has none.
+    kind, field = f"try_cast({log['event_type']} as int)", f"lower(trim({log['column_name']}))"
+    several = ask(
+        f"select {log['table_key']} {events} and ({kind} = 4 or ({kind} = 1 and {field} <> ''))"
+        f" group by 1 having count_if({kind} = 4) = 0"
+        f" and count(distinct {log['record_id']}) > count(distinct {field}) order by 1 limit 1"
+    )
+    if several:
+        plan.notes.append(
+            f"{several[0][0]} has several inserts of one field and no delete. If {table} has"
+            " several rows of one key (a multi-valued attribute), a history has only the last."
+        )
     if base is not None:
         plan.columns = base.columns
         plan.key = spelled(plan.key, base.columns, f"the key (of --base {base.name})")
+        columns = ", ".join(map(quote, plan.key))
+        if ask(f"select 1 from {base.relation} group by {columns} having count(*) > 1 limit 1"):
+            plan.notes.append(
+                f"{base.name} has several rows of one {' and '.join(plan.key)}, and a history has"
+                " only one of them."
+            )
     else:
         column = f"trim({log['column_name']})"
         logged = ask(
@@ -87,9 +109,38 @@ def netiq_event_log(question: Question) -> Plan:
                 f"{query_backs} events are query-backs: they say that a row changed, but not"
                 " how. Without --base they are rejected."
             )
+    _add_statuses(plan, question, log, events)
+    if "time_zone" not in question.arguments and not question.is_staged:
+        plan.notes.append(
+            "event_time counts as UTC. Triggers take it from the database's clock (SYSDATE,"
+            " CURRENT_TIMESTAMP). If that shows local time, give time_zone."
+        )
     plan.call["columns"] = column_list(plan.columns)
     if base is not None:
         plan.call["base"] = base.reference
     condition = f"lower({name}) = {text_literal(table.lower())} or coalesce({name}, '') = ''"
     plan.landed_rows = landed.reference if is_alone else f"({rows_of(landed, condition)})"
     return plan
+
+
+def _add_statuses(plan: Plan, question: Question, log: Mapping[str, str], events: str) -> None:
+    """Let the events count that the driver has processed, if the log has some.
+
+    The driver marks each event some seconds after it was written.
+    """
+    if "statuses" in question.arguments:
+        return
+    if question.is_staged:
+        if question.written_statuses is not None:
+            plan.call["statuses"] = repr(list(question.written_statuses))
+        return
+    marks = ", ".join(map(literal, _PROCESSED))
+    [(processed,)] = question.project.rows(
+        f"select count(*) {events} and trim({log['status']}) in ({marks})"
+    )
+    if processed:
+        plan.call["statuses"] = repr(["N", *_PROCESSED])
+        plan.notes.append(
+            f"statuses: with those of processed events, as the driver has processed {processed} of"
+            " this log."
+        )

@@ -52,6 +52,7 @@ class Question:
         written_metadata: Whether that model has its columns from metadata messages.
         written_absent: Its `null_is_absent`; none if it has none.
         written_encoding: Its `mask_encoding`; none if it has none.
+        written_statuses: Its `statuses`; none if it has none.
         written_places: Its `position`, `headers` and `time`, as they stand there; none for one that
             it does not have, and empty without a model.
         undeclared: Columns that its table warns of, as messages have them and it does not.
@@ -71,6 +72,7 @@ class Question:
     written_metadata: bool = False
     written_absent: Sequence[str] | None = None
     written_encoding: str | None = None
+    written_statuses: Sequence[str] | None = None
     written_places: Mapping[str, str | None] = field(default_factory=dict)
     undeclared: Sequence[str] = ()
     is_staged: bool = False
