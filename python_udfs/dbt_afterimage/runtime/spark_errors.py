@@ -42,9 +42,9 @@ def without_stack(text: str) -> str:
         lines.append("A compaction or another run has changed the table meanwhile. Run again.")
     if _BY_POSITION in text:
         lines.append(
-            "The Hive metastore compares columns by position, and refuses this. Do not drop the table."
-            " Set hive.metastore.disallow.incompatible.col.type.changes to false in the metastore's"
-            " hive-site.xml, restart it, and run again. See docs/operations/cluster.md."
+            "The Hive metastore compares columns by position, and refuses this. Do not drop the"
+            " table. Set hive.metastore.disallow.incompatible.col.type.changes to false in the"
+            " metastore's hive-site.xml, restart it, and run again. See docs/operations/cluster.md."
         )
     if "/.afterimage/landing/" in text and "does not exist" in text:
         lines.append(
