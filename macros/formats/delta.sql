@@ -190,10 +190,10 @@ true
 {#- Nobody may be reading an older version meanwhile. Delta notes VACUUM in the log of a table, but not on all stores
     unless it is told to. Without the note `_has_change_feed` would ask for what is gone. -#}
 {%- macro _vacuum_all(relation, how='') -%}
-    {%- set check = 'spark.databricks.delta.retentionDurationCheck.enabled' -%}
-    {%- set note = 'spark.databricks.delta.vacuum.logging.enabled' -%}
-    {%- do run_query('set ' ~ check ~ '=false') -%}
-    {%- do run_query('set ' ~ note ~ '=true') -%}
+    {%- set check = '`spark.databricks.delta.retentionDurationCheck.enabled`' -%}
+    {%- set note = '`spark.databricks.delta.vacuum.logging.enabled`' -%}
+    {%- do run_query('set ' ~ check ~ ' = `false`') -%}
+    {%- do run_query('set ' ~ note ~ ' = `true`') -%}
     {%- set files = run_query('vacuum ' ~ relation ~ ' retain 0 hours ' ~ how) -%}
     {%- do run_query('reset ' ~ check) -%}
     {%- do run_query('reset ' ~ note) -%}

@@ -51,6 +51,7 @@
     To rebuild it would lose what it alone still has, and no run can add to a table of another format. Between formats
     that every run rebuilds nothing is lost. -#}
 {%- macro _check_format_kept(existing_relation) -%}
+    {%- do afterimage._check_adapter() -%}
     {%- do afterimage._check_listed(existing_relation) -%}
     {%- if existing_relation is none or existing_relation.type != 'table' or should_full_refresh() -%}
         {{ return(none) }}
@@ -64,6 +65,19 @@
             ~ ' `alias`. For another format run `dbt run --full-refresh --select ' ~ model.name
             ~ '`; copy the table first if rows of the tables that it reads have been deleted. Got: '
             ~ (format or 'none')
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Raises an error under another child of dbt-spark: dbt finds our materializations there, too. dbt-glue writes each
+    statement into Python source, which takes the backslashes for its own. -#}
+{%- macro _check_adapter() -%}
+    {%- if target.type not in ['spark', 'databricks'] -%}
+        {%- do exceptions.raise_compiler_error(
+            model.config.materialized ~ ' ' ~ model.name ~ ': Afterimage needs dbt-spark or dbt-databricks. Another'
+            ~ ' adapter may change its statements. For tables in the Glue catalog see docs/operations/cluster.md. Got: '
+            ~ target.type
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

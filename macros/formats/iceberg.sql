@@ -20,17 +20,37 @@
 
 
 {#- Iceberg refuses a MERGE if rows that it would have matched were committed since the statement was planned. The
-    condition is for what was committed between the run's first look and then. -#}
+    condition is for what was committed between the run's first look and then. A catalog may compact a table at any
+    time, which changes no row. -#}
 {%- macro _iceberg_is_at_version(relation, version) -%}
 {%- if version is none -%}
 true
 {%- else -%}
 if(
-    (select max(snapshot_id) from {{ relation }}.refs where name = 'main') = {{ version }},
+    (select max(snapshot_id) from {{ relation }}.refs where name = 'main')
+    = {{ afterimage._iceberg_compacted_version(relation, version) }},
     true,
     raise_error({{ afterimage._literal(afterimage._overtaken(relation)) }})
 )
 {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The current snapshot if only compactions followed a version, otherwise that version. -#}
+{%- macro _iceberg_compacted_version(relation, version) -%}
+    {%- set present = afterimage._iceberg_version(relation) -%}
+    {%- if present == version -%}
+        {{ return(version) }}
+    {%- endif -%}
+    {%- set parents = dict(run_query(
+        'select cast(snapshot_id as string), cast(parent_id as string) from ' ~ relation
+        ~ ".snapshots where operation = 'replace'"
+    ).rows | map('list') | list) -%}
+    {%- set walk = namespace(at=present) -%}
+    {%- for _ in parents -%}
+        {%- set walk.at = walk.at if walk.at == version else parents.get(walk.at) -%}
+    {%- endfor -%}
+    {{ return(present if walk.at == version else version) }}
 {%- endmacro -%}
 
 

@@ -233,7 +233,7 @@ values (
 {#- Compacts the table of a `kind` (staging, history, audit) if past runs have left many small files. It comes after a
     run, which began with a `version`. -#}
 {%- macro _compact_when_due(relation, kind, version) -%}
-    {%- set most = config.get('compact_after', 50) -%}
+    {%- set most = afterimage._option('compact_after', 50) -%}
     {%- do afterimage._check_number(
         config.get('materialized') ~ ' ' ~ model.name, 'compact_after', most, required=true
     ) -%}

@@ -93,7 +93,7 @@
                 (history is string and ('from ' ~ known.relation_name ~ ' where ') in history)
                 or (history is not string and history.identifier == known.alias and history.schema == known.schema)
             -%}
-                {%- set found.names = node.config.meta_column_names -%}
+                {%- set found.names = afterimage._option('meta_column_names', given=node.config) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}

@@ -1,5 +1,13 @@
-{#- Checks of what a caller gives. Every message names the macro, the argument, what is allowed and what was given. Then
-    a check of files that a relation names by their path. -#}
+{#- What a caller gives: an option of a model, and checks. Every message names the macro, the argument, what is allowed
+    and what was given. Then a check of files that a relation names by their path. -#}
+
+
+{#- An option of ours in a model's config, or in its `meta`: on Databricks dbt 1.11 warns of each config that it does
+    not know, and wants it there. -#}
+{%- macro _option(name, default=none, given=none) -%}
+    {%- set given = given or model.config -%}
+    {{ return(given.get(name, (given.meta or {}).get(name, default))) }}
+{%- endmacro -%}
 
 
 {%- macro _check_choice(macro_name, argument, value, allowed) -%}

@@ -210,8 +210,8 @@ select 1 as nothing
     no such settings. -#}
 {%- macro _allow_many_steps() -%}
     {%- if execute and target.type == 'spark' -%}
-        {%- do run_query('set spark.sql.analyzer.maxIterations = 1000') -%}
-        {%- do run_query('set spark.sql.codegen.hugeMethodLimit = 8000') -%}
+        {%- do run_query('set `spark.sql.analyzer.maxIterations` = `1000`') -%}
+        {%- do run_query('set `spark.sql.codegen.hugeMethodLimit` = `8000`') -%}
     {%- endif -%}
 {%- endmacro -%}
 

@@ -22,9 +22,10 @@
     {%- if target.type != 'spark' -%}
         {{ return(false) }}
     {%- endif -%}
-    {#- A query for `current_catalog()` would be the session's first job, which takes half a second. -#}
+    {#- A query for `current_catalog()` would be the session's first job, which takes half a second. Without backquotes
+        Spark takes the comment that dbt may append (`query-comment`) for a part of the name. -#}
     {%- set catalog = schema.split('.')[0] | replace('`', '') if '.' in schema
-        else run_query('set spark.sql.defaultCatalog')[0][1] -%}
+        else run_query('set `spark.sql.defaultCatalog`')[0][1] -%}
     {%- set setting = run_query('set `spark.sql.catalog.' ~ catalog ~ '`')[0][1] -%}
     {{ return(setting == 'org.apache.iceberg.spark.SparkCatalog') }}
 {% endmacro %}

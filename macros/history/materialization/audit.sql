@@ -52,7 +52,7 @@
     {%- do afterimage._create_table_as(
         target_relation, existing_relation,
         dict(
-            afterimage._of_model_format('properties')('audit', config.get('meta_column_names') or {}),
+            afterimage._of_model_format('properties')('audit', afterimage._option('meta_column_names') or {}),
             **afterimage._bookkeeping(options, remembered)
         ),
         afterimage._audit_of_keys(stream, columns, options, afterimage._facts_of(remembered, carried, pending))
@@ -81,7 +81,7 @@
 {#- The audit's own columns, by the names from the config. -#}
 {%- macro _audit_names(options) -%}
     {{ return(afterimage._meta_columns(
-        options.macro_name, config.get('meta_column_names'), options.unique_key, afterimage._audit_columns()
+        options.macro_name, afterimage._option('meta_column_names'), options.unique_key, afterimage._audit_columns()
     )) }}
 {%- endmacro -%}
 

@@ -17,14 +17,14 @@
     {%- set options = afterimage._history_options(
         'history ' ~ model.name,
         config.get('unique_key'),
-        config.get('track_columns'),
-        config.get('ignore_columns'),
-        config.get('overwrite_columns'),
-        config.get('grain', 'change'),
-        config.get('deletes', 'close'),
-        config.get('meta_column_names'),
-        config.get('load_valid_from'),
-        config.get('valid_to_current')
+        afterimage._option('track_columns'),
+        afterimage._option('ignore_columns'),
+        afterimage._option('overwrite_columns'),
+        afterimage._option('grain', 'change'),
+        afterimage._option('deletes', 'close'),
+        afterimage._option('meta_column_names'),
+        afterimage._option('load_valid_from'),
+        afterimage._option('valid_to_current')
     ) -%}
     {%- if afterimage._model_format() == 'hudi' -%}
         {%- do exceptions.raise_compiler_error(

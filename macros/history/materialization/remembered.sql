@@ -166,7 +166,7 @@
         {%- do parts.append(name ~ '=' ~ (value or '')) -%}
     {%- endfor -%}
     {#- From the config, because those of an audit are no options of a history. -#}
-    {%- for ours, name in (config.get('meta_column_names') or {}) | dictsort -%}
+    {%- for ours, name in (afterimage._option('meta_column_names') or {}) | dictsort -%}
         {%- do parts.append(ours ~ ' as ' ~ name) -%}
     {%- endfor -%}
     {{ return(parts | join('; ')) }}

@@ -88,7 +88,10 @@ class _History:
 
     def __init__(self, node: Any, columns: Sequence[Column], unique_key: Sequence[str]) -> None:
         by_name = {column.name.lower(): column for column in columns}
-        names = {name: name for name in META} | dict(node.config.get("meta_column_names") or {})
+        # Where it is in `meta`, dbt warns of asking the config itself.
+        option, config = "meta_column_names", node.config
+        renamed = config.meta.get(option) or config.get(option) or {}
+        names = {name: name for name in META} | dict(renamed)
         missing = [names[name] for name in META if names[name].lower() not in by_name]
         if missing:
             raise AfterimageError(

@@ -10,8 +10,12 @@ _CONFLICT = re.compile(
     r"[Ff]ound (new )?(conflicting|delete|position delete)"
     r"|(Concurrent\w*|MetadataChanged|ProtocolChanged)Exception"
 )
+# Iceberg refuses a MERGE if files are gone that it deletes rows from.
+_COMPACTED = re.compile("Cannot commit, missing data files|Missing required files to delete")
 # A folder that is read by its path has no file; in an object store there is no folder without one.
 _NO_FILE = re.compile(r"UNABLE_TO_INFER_SCHEMA|PATH_NOT_FOUND")
+# By default a Hive metastore compares a table's columns with the former ones by position.
+_BY_POSITION = "types incompatible with the existing columns"
 # Spark appends the statement's plan to an analysis error: thousands of lines for a wide one.
 _PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
 
@@ -34,6 +38,14 @@ def without_stack(text: str) -> str:
     lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
     if _CONFLICT.search(text):
         lines.append("Another run has changed the table. Run again, one run at a time.")
+    elif _COMPACTED.search(text):
+        lines.append("A compaction or another run has changed the table meanwhile. Run again.")
+    if _BY_POSITION in text:
+        lines.append(
+            "The Hive metastore compares columns by position, and refuses this. Do not drop the"
+            " table. Set hive.metastore.disallow.incompatible.col.type.changes to false in the"
+            " metastore's hive-site.xml, restart it, and run again. See docs/operations/cluster.md."
+        )
     if "/.afterimage/landing/" in text and "does not exist" in text:
         lines.append(
             "Spark does not see the project's folder, where `afterimage land` has put files for it."

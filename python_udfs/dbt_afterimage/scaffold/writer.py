@@ -215,7 +215,8 @@ class Writer:
         audit_columns = list(ask("_audit_columns"))
         meta = _renamed(plan.columns, meta_columns, "history_")
         if history is not None and history.config.materialized == "history":
-            meta = dict(history.config.get("meta_column_names") or {})
+            option, config = "meta_column_names", history.config
+            meta = dict(config.meta.get(option) or config.get(option) or {})
         if "meta_column_names" in self.entry.history and self._is_written("history"):
             meta = dict(self.entry.history["meta_column_names"] or {})
         columns = [self._data_column(column) for column in plan.columns]

@@ -73,7 +73,7 @@ def test_run_prints_what_dbt_prints_and_nothing_of_spark(
 def test_a_schema_is_listed_without_a_query_per_table(dbt: Command) -> None:
     log = (dbt.folder / ".afterimage/logs/dbt.log").read_text()
     asked = re.findall(r"On list_None_afterimage: /\*.*?\*/\s*(\w+ \S+)", log, re.DOTALL)
-    assert {"set spark", "show tables"} <= {question.split(".")[0] for question in asked}
+    assert {"set `spark", "show tables"} <= {question.split(".")[0] for question in asked}
     assert len(asked) == 3
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from dbt.adapters.spark.impl import SparkAdapter
+from dbt.config.profile import Profile
 
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
 from runs import RAW, TABLE, Runs, at, model, row
@@ -66,6 +67,23 @@ def test_a_format_that_is_edited_or_lost_drops_no_table(
     write(project, repr(FORMAT))
     runs.assert_nothing_new()
     assert (lake.contents(*TABLES), runs.snapshot()) == (before, version)
+
+
+def test_another_adapter_is_refused_before_anything_is_asked(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dbt finds our materializations under each child of dbt-spark, such as dbt-glue."""
+    told = Profile.to_target_dict
+    monkeypatch.setattr(Profile, "to_target_dict", lambda self: {**told(self), "type": "glue"})
+    kinds = dict(zip(TABLES, ("change_stream", "history", "audit"), strict=True))
+    for name, kind in kinds.items():
+        project.model(name, "select 1 as id", materialized=kind, unique_key=["id"])
+    with pytest.raises(DbtError) as error:
+        project.dbt("run", "--select", *TABLES)
+    said = " ".join(str(error.value).split())
+    for name, kind in kinds.items():
+        assert f"{kind} {name}: Afterimage needs dbt-spark or dbt-databricks." in said
+    assert said.count("Got: glue") == 3
 
 
 @pytest.mark.slow

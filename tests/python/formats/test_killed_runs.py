@@ -211,6 +211,50 @@ def test_a_compaction_meanwhile_is_no_other_run(project: Project, lake: Lake) ->
     assert found == lake.contents(*TABLES)
 
 
+@pytest.mark.minutes
+@pytest.mark.needs("iceberg")
+def test_a_catalog_may_compact_a_table_that_a_run_has_looked_at(
+    project: Project, lake: Lake
+) -> None:
+    """Some compact all tables by themselves. Between two compactions, another run may write."""
+    lake.create(RAW, COLUMNS, batch(1))
+    project.dbt("run", "--full-refresh")
+    lake.append(RAW, COLUMNS, batch(2))
+    execute = AfterimageCursor.execute
+    written_by_others: list[str] = []
+    compacted: set[str] = set()
+
+    def compacting(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        found = re.search(r"create table (\S+)__scratch_", sql)
+        table = found[1] if found else ""
+        for _ in (1, 2) if found else ():
+            options = "map('rewrite-all', 'true')"
+            lake.spark.sql(
+                f"call system.rewrite_data_files(table => '{table}', options => {options})"
+            )
+            compacted.add(table.split(".")[-1])
+            if table in written_by_others:
+                lake.spark.sql(f"insert into {table} select * from {table} where false")
+                written_by_others.remove(table)
+        execute(self, sql, *parameters)
+
+    AfterimageCursor.execute = compacting  # type: ignore[method-assign]
+    try:
+        project.dbt("run")
+        assert compacted == set(TABLES[:3])
+        lake.append(RAW, COLUMNS, batch(3))
+        written_by_others.append(f"{SCHEMA}.killed_history")
+        with pytest.raises(DbtError, match="another run has changed"):
+            project.dbt("run")
+        assert not written_by_others
+        project.dbt("run")
+    finally:
+        AfterimageCursor.execute = execute  # type: ignore[method-assign]
+    found = lake.contents(*TABLES)
+    project.dbt("run", "--full-refresh")
+    assert found == lake.contents(*TABLES)
+
+
 def test_the_format_is_the_one_of_the_target(lake: Lake) -> None:
     lake.create("of_format", {"id": "int"}, [])
     said = lake.rows(f"describe table extended {SCHEMA}.of_format")

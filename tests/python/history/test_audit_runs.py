@@ -239,6 +239,7 @@ def test_other_names_of_our_columns_need_a_full_refresh(project: Project, lake: 
     with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
         project.dbt("run")
     project.dbt("run", "--full-refresh")
+    write_model(project, meta={"meta_column_names": {"operation": "_operation"}})
     project.dbt("run")
 
 

@@ -595,6 +595,17 @@ def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> 
     assert versions(lake)[1:] == [(2, "Ben", "Bonn", 1, None)]
 
 
+def test_dbt_may_append_its_comment_to_a_statement(unbuilt: Project, lake: Lake) -> None:
+    """As in projects that also run on Snowflake. Spark takes it for a part of a plain SET."""
+    settings = unbuilt.folder / "dbt_project.yml"
+    given = settings.read_text()
+    settings.unlink()
+    settings.write_text(given + "query-comment: {append: true}\n")
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    unbuilt.dbt("run", "--full-refresh")
+    assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
+
+
 @pytest.mark.minutes
 def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
     project: Project, lake: Lake
@@ -603,6 +614,8 @@ def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"))])
     project.dbt("run", "--full-refresh")
     lake.append("changes", COLUMNS, [change(3, "delete", (1, None, None), run=1)])
+    # As dbt 1.11 advises on Databricks.
+    write_model(project, meta={"ignore_columns": ["city"], "deletes": "version"})
     project.dbt("run")
     ends = [(1, "Ada", "Rome", 1, "delete"), (1, "Ada", "Oslo", 2, None)]
     assert versions(lake) == ends

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from command_line import BIN, environment, run
+from command_line import BIN, attempt, environment, run
 from conftest import ROOT, Lake, Project, relation
 from generate import changes
 from pages import page, typed
@@ -182,7 +182,10 @@ from (
 def test_tables_may_be_in_a_hive_catalog(
     make_project: Callable[[str], Project], tmp_path: Path
 ) -> None:
-    """Two runs on an Iceberg catalog that the environment names, each in its own process."""
+    """Runs on an Iceberg catalog that the environment names, each in its own process.
+
+    By default its metastore compares columns by position, so a new one needs the page's setting.
+    """
     project = make_project("hive")
     project.file("models/changes.sql", STREAM)
     project.history("people_history", "changes")
@@ -198,13 +201,32 @@ def test_tables_may_be_in_a_hive_catalog(
         DBT_PROFILES_DIR=str(ROOT / "profiles"),
         DBT_TARGET="cluster",
     )
+
+    def shown(query: str) -> Any:
+        command = (BIN / "dbt", "--quiet", "show", "--output", "json", "--inline", query)
+        return json.loads(run(*command, cwd=project.folder, env=env).stdout)["show"]
+
     for run_number in (1, 2):
         run(BIN / "dbt", "run", cwd=project.folder, env=env)
         query = "select count(*) as versions, max(id) as newest from afterimage.people_history"
-        command = (BIN / "dbt", "--quiet", "show", "--output", "json", "--inline", query)
-        shown = run(*command, cwd=project.folder, env=env).stdout
-        assert json.loads(shown)["show"] == [
-            {"versions": 3 * run_number, "newest": 3 * run_number},
-        ]
+        assert shown(query) == [{"versions": 3 * run_number, "newest": 3 * run_number}]
+
+    wider = STREAM.replace("name: string", "name: string, city: string").replace("(3)", "(6)")
+    project.file("models/changes.sql", wider.replace("number))", "number), 'city', 'Rome')"))
+    # dbt itself drops this table, which is no history.
+    staged = (BIN / "dbt", "run", "--full-refresh", "--select", "changes")
+    run(*staged, cwd=project.folder, env=env)
+    update = (BIN / "dbt", "run", "--select", "people_history")
+    setting = "hive.metastore.disallow.incompatible.col.type.changes"
+    for command in (update, (*update, "--full-refresh")):
+        refused = attempt(*command, cwd=project.folder, env=env)
+        assert refused.returncode == 1
+        assert f"Set {setting} to false" in refused.stdout
+    assert f"`{setting}` to `false`" in page("docs/operations/cluster.md")
+    allowed = f"<property><name>{setting}</name><value>false</value></property></configuration>"
+    (tmp_path / "hive-site.xml").write_text(site.replace("</configuration>", allowed))
+    run(*update, cwd=project.folder, env=env)
+    query = "select city, count(*) as versions from afterimage.people_history group by city"
+    assert shown(query) == [{"city": "Rome", "versions": 6}]
     # A catalog of type `hadoop` would have left one beside the table.
     assert not list(tmp_path.rglob("version-hint.text"))

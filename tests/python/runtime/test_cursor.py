@@ -202,3 +202,22 @@ def test_files_that_a_load_has_put_down_are_not_said_to_be_gone() -> None:
         assert "There is no file now" not in said
     away = without_stack("[PATH_NOT_FOUND] Path does not exist: file:/srv/landing/prices.")
     assert "There is no file now" in away
+
+
+def test_a_compaction_while_a_run_writes_is_named() -> None:
+    said = without_stack(
+        "org.apache.iceberg.exceptions.ValidationException: Cannot commit, missing data files:"
+        " [s3://lake/crm/customers_history/data/closed_by=null/00000-1.parquet]"
+    )
+    assert "A compaction or another run has changed the table meanwhile." in said
+
+
+def test_a_metastore_that_refuses_a_new_column_needs_a_setting() -> None:
+    """https://github.com/apache/iceberg/issues/3747"""
+    said = without_stack(
+        "java.lang.RuntimeException: InvalidOperationException(message:The following columns have"
+        " types incompatible with the existing columns in their respective positions :\nidd1)\n"
+        "\tat org.apache.iceberg.hive.HiveTableOperations.doCommit(HiveTableOperations.java:191)"
+    )
+    assert "\tat " not in said
+    assert "hive.metastore.disallow.incompatible.col.type.changes to false" in said
