@@ -26,6 +26,7 @@ from dbt_afterimage.scaffold import drafts, keys, landed
 from dbt_afterimage.scaffold.entries import Entry, Listing, read
 from dbt_afterimage.scaffold.existing import KINDS, Existing
 from dbt_afterimage.scaffold.keys import NoKey
+from dbt_afterimage.scaffold.plans.db2 import db2_change_data
 from dbt_afterimage.scaffold.plans.debezium import debezium_messages
 from dbt_afterimage.scaffold.plans.openedge import openedge_change_table
 from dbt_afterimage.scaffold.plans.qlik import qlik_change_table, qlik_messages
@@ -2341,6 +2342,37 @@ def test_flattened_rows_of_postgresql_have_the_order_of_its_log(
         values=[('{"id": 1}', 0, 3), ('{"id": 20}', 1, 8)],
     )
     assert plan.call.get("position") == position
+
+
+@pytest.mark.parametrize(
+    ("names", "images", "given", "note"),
+    [
+        # Db2 takes another prefix than X if a column begins with X.
+        ("ID XREF BAL YID YXREF YBAL", {}, {}, "YID, YXREF, YBAL look like"),
+        ("ID XREF BAL YID YXREF YBAL", {}, {"before_prefix": None}, None),
+        # X would fit one column by chance.
+        ("ID NAME XNAME YID YNAME YXNAME", {"name": "XNAME"}, {}, "YID, YNAME, YXNAME look like"),
+        ("id bal yid ybal", {}, {}, "yid, ybal look like"),
+        ("ID BAL XID XBAL", {"id": "XID", "bal": "XBAL"}, {}, None),
+        ("ID BAL", {}, {}, None),
+        ("ID REF XREF2 YREF", {}, {}, None),
+        # A type of its own shows data.
+        ("ID BAL YID YBAL:int", {}, {}, None),
+    ],
+)
+def test_before_images_with_another_prefix_have_a_note(
+    names: str, images: dict[str, str], given: dict[str, Any], note: str | None
+) -> None:
+    project: Any = SimpleNamespace(macro=lambda name, **of: images)
+    found = [Column(*f"{one}:string".split(":")[:2]) for one in names.split()]
+    marker = Column("IBMSNAP_LOGMARKER", "timestamp")
+    table: Any = SimpleNamespace(
+        name="t", identifier="t", reference="t", relation="t", columns=[marker, *found]
+    )
+    key = [found[0].name]
+    notes = db2_change_data(Question(project, table, {}, key, None, given)).notes
+    assert [one[: len(note or "")] for one in notes] == ([note] if note else [])
+    assert all(one.endswith("""give --arguments '{"before_prefix": "Y"}'""") for one in notes)
 
 
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:

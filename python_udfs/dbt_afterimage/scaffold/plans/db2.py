@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import quote
+from dbt_afterimage.runtime.project import Column, quote
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.landed import names_of
 from dbt_afterimage.scaffold.plans.question import (
@@ -43,12 +45,30 @@ def db2_change_data(question: Question) -> Plan:
         f"{image.name} counts as data, because {why_unlike(one, image)}"
         for one, image in unlike_images(columns, prefix)
     ]
+    likely, named = _likely_images(found)
+    is_default = "before_prefix" not in question.arguments
+    if is_default and likely != prefix and len(named) > max(len(images), 1):
+        plan.notes.append(
+            f"{', '.join(named)} look like before-images with the prefix {likely}, but the prefix"
+            f" is {prefix} by default. If they are, give"
+            f' --arguments \'{{"before_prefix": "{likely}"}}\''
+        )
     # A CCD table has the times itself.
     if "uow" in question.others or "IBMSNAP_LOGMARKER" not in map(
         str.upper, names_of(landed.columns)
     ):
         add_commit_times(plan, question, "uow", "IBMSNAP_UOW")
     return plan
+
+
+def _likely_images(columns: Sequence[Column]) -> tuple[str, list[str]]:
+    """Return the prefix under which most columns are there again, and these columns."""
+    types = {column.name.lower(): column.type for column in columns}
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, size in ((column.name, size) for column in columns for size in range(1, 5)):
+        if types.get(name[size:].lower()) == types[name.lower()]:
+            found[name[:size].upper()].append(name)
+    return max(found.items(), key=lambda one: len(one[1]), default=("", []))
 
 
 def db2_text_log(question: Question) -> Plan:
