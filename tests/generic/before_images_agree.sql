@@ -1,6 +1,7 @@
 {#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
     change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with,
-    nor has the first value of a column that the earlier changes of the key name in `absent_columns`.
+    nor has the first value of a column that the earlier changes of the key name in `absent_columns`. Before an update
+    PostgreSQL logs the key alone by default: that says nothing until a before-image of the stream holds more.
     `hint` says where no before-image of the stream has a value for a column: the source does not capture it then. -#}
 {% test before_images_agree(model, unique_key, columns=none) %}
     {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}
@@ -16,6 +17,10 @@
     {%- do afterimage._check_known('before_images_agree', 'columns', columns, names) -%}
     {%- set chosen = (columns or names) | map('lower') | list -%}
     {%- set keys = afterimage._key_names(unique_key) %}
+    {%- set others = [] -%}
+    {%- for name in names if name | lower not in unique_key | map('lower') | list -%}
+        {%- do others.append(name) -%}
+    {%- endfor %}
     {%- set facts = afterimage._key_change_facts(model, unique_key) %}
     {%- set may_lack = facts is none or facts.sparse_columns | length > 0 %}
 
@@ -84,7 +89,10 @@ compared as (
                 ){{ ',' if not loop.last }}
                 {%- endfor %}
             ))
-        ) as disagreements
+        ) as disagreements,
+        -- There was a row, and the before-image may hold no more than its key.
+        was_alive and {{ afterimage._each(others, 'before_image.{column} is null') | join(' and ') or 'true' }}
+            as is_key_alone
 
     from transitions
     where
@@ -100,7 +108,12 @@ compared as (
 )
 
 select
-    compared.*,
+    {%- for key in unique_key %}
+    compared.{{ afterimage._finding_name(key) }},
+    {%- endfor %}
+    compared.change_seq,
+    compared.operation,
+    compared.disagreements,
     if(
         size(array_intersect(compared.disagreements, lacking.columns)) > 0,
         concat(
@@ -119,11 +132,17 @@ cross join (
             if(count(`before`.{{ afterimage._quote(name) }}) = 0, {{ afterimage._literal(name) }}, null)
             {{- ',' if not loop.last }}
             {%- endfor %}
-        )) as columns
+        )) as columns,
+        min(if(
+            {{ afterimage._each(others, '`before`.{column} is not null') | join(' or ') or 'false' }}, change_seq, null
+        )) as more_than_keys_since
 
     from {{ stream }} as changes
     where operation = 'update' and reject_reason is null
 ) as lacking
-where size(compared.disagreements) > 0
+where
+    size(compared.disagreements) > 0
+    -- An older change may be from before the source was set to log whole rows.
+    and not (compared.is_key_alone and coalesce(compared.change_seq <= lacking.more_than_keys_since, true))
 
 {% endtest %}

@@ -2001,7 +2001,7 @@ def test_flattened_rows_without_a_transaction_or_a_time_have_a_note(said: str, f
 def test_a_decimal_of_any_scale_is_a_number() -> None:
     """As connectors write a `numeric` of PostgreSQL or a NUMBER of Oracle without a precision."""
     tax, nothing = {"scale": 1, "value": "LQ=="}, {"scale": 0, "value": "AA=="}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": nothing, "tax": None, "total": tax, "size": tax, "reading": tax},
         {"id": nothing, "tax": tax, "total": None, "size": tax | {"unit": "m"}, "reading": "5"},
     ]
