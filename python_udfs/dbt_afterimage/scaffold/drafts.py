@@ -98,8 +98,10 @@ def draft(
     if found is None:
         said = (
             f"{landed.name} is not a change table of a known system. If its columns have other"
-            " names, give the system with --system and the names with --arguments. The systems and"
-            f" their signs:\n{known_by()}\nIt has:"
+            " names, give the system with --system and the names with --arguments. A table with a"
+            " row of I, U or D for each change can be read as dms_changes, with operation and"
+            " order_by in --arguments (docs/systems/dms_changes.md). The systems and their signs:"
+            f"\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}"
         )
         # The rows that showed it may have been taken in and deleted.
