@@ -885,7 +885,7 @@ def test_inserts_of_dms_that_may_be_of_the_full_load_have_a_note(lake: Lake, ini
     """IncludeOpForFullLoad writes I. Only a sequence, which such a row lacks, tells them apart."""
     said = "has inserts, but no row without an operation, and its order is not $AR_H_CHANGE_SEQ."
     created = {"Op": "I", "dms_time": "2024-05-01 10:03:00.000000", "parcel": 1}
-    loaded = {**created, "Op": None, "parcel": 2}
+    loaded = {**created, "Op": "", "parcel": 2}
     sequence = {"AR_H_CHANGE_SEQ": "string"}
     by_time = ["--arguments", '{"order_by": ["dms_time"], "time": "dms_time"}']
     tables: dict[str, tuple[dict[str, str], list[Row], list[str], bool]] = {
