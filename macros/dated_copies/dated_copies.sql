@@ -25,7 +25,11 @@
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
     {#- A copy's place is its time, as a text that sorts like it: that of a year of five digits would not. -#}
     {%- set column = afterimage._quote(date) -%}
-    {%- set time = afterimage._landed_time(column, types[date]) -%}
+    {#- Spark casts neither 20240131 nor 2024/01/31. -#}
+    {%- set dashed = 'regexp_replace(trim(cast(' ~ column
+        ~ " as string)), '^([0-9]{4})/?([0-9]{2})/?([0-9]{2})$', '$1-$2-$3')" -%}
+    {%- set time = afterimage._landed_time(dashed, 'string') if types[date] in ['string', 'int', 'bigint']
+        else afterimage._landed_time(column, types[date]) -%}
     {%- set time = 'if(' ~ time ~ " between timestamp '0001-01-01' and timestamp '9999-12-31 23:59:59.999999', " ~ time
         ~ ', null)' -%}
     {%- set intake = afterimage._intake(macro_name, unique_key, [{

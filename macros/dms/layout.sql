@@ -38,7 +38,7 @@
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `order_by` must list the columns that order the changes, as " ~ relation ~ " has "
             ~ (header.order_by | length or 'no') ~ " columns called change_seq of text or decimal(38,0) (the task's expression"
-            ~ " $AR_H_CHANGE_SEQ)."
+            ~ " $AR_H_CHANGE_SEQ). If that has another name, such as transact_id, list it."
             ~ " Allowed: " ~ found ~ ". Got: " ~ order_by
         ) -%}
     {%- endif -%}
@@ -105,6 +105,7 @@
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name | lower] -%}
         {%- set is_sequence = afterimage._is_dms_sequence(name, type) -%}
+        {%- set is_text = type == 'string' and name not in times -%}
         {%- set text = column if type == 'string' else 'cast(' ~ column ~ ' as string)' -%}
         {%- set digits = text if type == 'string' else 'lpad(' ~ text ~ ", 35, '0')" -%}
         {%- set place = afterimage._sortable_text(times.get(name, column), 'timestamp' if name in times else type) -%}
@@ -121,21 +122,29 @@
             'sequence' if is_sequence else 'time' if name in times else afterimage._dms_form(type)
         ) -%}
         {%- do places.append('nullif(' ~ place ~ ", '')") -%}
-        {%- do empty.append('coalesce(' ~ text ~ " rlike '^" ~ ('0*' if is_sequence else '\\\\s*') ~ "$', true)") -%}
+        {#- A text of another name may be a sequence, too. -#}
+        {%- set nothing = '[\\\\s0]*' if is_sequence or is_text else '\\\\s*' -%}
+        {%- do empty.append('coalesce(' ~ text ~ " rlike '^" ~ nothing ~ "$', true)") -%}
         {%- do values.append('coalesce(' ~ afterimage._as_text(column, type) ~ ", 'NULL')") -%}
-        {%- if is_sequence or (type == 'string' and name not in times) -%}
+        {%- if is_sequence or is_text -%}
             {%- do sequence_times.append(
                 'if(' ~ digits ~ " rlike '^[0-9]{35}$', " ~ afterimage._sequence_time(digits) ~ ', null)'
             ) -%}
         {%- endif -%}
+        {#- Spark skips files only if the condition is on the column itself, not on an expression. -#}
         {%- if loop.first and is_sequence -%}
-            {#- Spark skips files only if the condition is on the column itself, not on an expression. -#}
             {%- set bounds = column ~ (" between left('<first>', 35) and left('<last>', 35)" if type == 'string' else
                 " between cast(left('<first>', 35) as decimal(38,0)) and cast(left('<last>', 35) as decimal(38,0))") -%}
             {%- do order.update({
                 'bounds': bounds,
                 'column': column if type == 'string' else none,
                 'latest': modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '~',
+            }) -%}
+        {%- elif loop.first and is_text -%}
+            {%- set bound = "cast(unhex(regexp_extract('<first>', '^[0-9A-F]*', 0)) as string)" -%}
+            {%- do order.update({
+                'bounds': column ~ ' between ' ~ bound ~ ' and ' ~ bound | replace('<first>', '<last>'),
+                'column': column,
             }) -%}
         {%- elif loop.first and (name in times or type in ['timestamp', 'timestamp_ntz', 'date']) -%}
             {%- do order.update({'latest': '%019d~' % ((run_started_at.timestamp() + 86400) * 1000000)}) -%}

@@ -24,10 +24,16 @@
     {%- do afterimage._check_order(macro_name, 'earlier', earlier, mask)
         if earlier is not none and mask in instances[1].header -%}
     {%- set columns = afterimage._match_column_case(columns or found, found) -%}
-    {#- The bits of a mask are in the order of the table, or, if it names all, of `columns`. -#}
+    {#- The bits of a mask are in the order of the table, or, if it names all, of `columns`. What it leaves out in front
+        of the header was added by a query: in a change table nothing stands there. -#}
+    {%- set counted = [] -%}
+    {%- for one in instances -%}
+        {%- set added = one.in_front | reject('in', columns) | list if one.in_front != one.columns else [] -%}
+        {%- do counted.append(dict(one, columns=one.columns | reject('in', added) | list)) -%}
+    {%- endfor -%}
     {%- set instances = [dict(
-        instances[0], columns=columns if columns | length == found | length else found
-    )] + instances[1:] -%}
+        counted[0], columns=columns if columns | length == found | length else counted[0].columns
+    )] + counted[1:] -%}
     {%- set common = columns | select('in', instances[-1].columns) | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, common) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
@@ -91,18 +97,27 @@ known.reject_reason is null
 
 {#- What a change table or cdc.lsn_time_mapping has:
     - `header`: its own columns by name in lower case; `columns`, `types`: the data columns, and their types by name, with
-      the capitals of `names`, where these have them,
+      the capitals of `names`, where these have them; `in_front`: the data columns before the header,
     - `seqval`, `command`: SQL for these columns of a change table,
     - `side`: its side for the intake. The rows of a transaction are read together. -#}
 {%- macro _sqlserver_table(argument, relation, keeps=none, names=[]) -%}
     {%- set needed = ['start_lsn', 'tran_end_time'] if argument == 'lsn_times'
         else ['__$start_lsn', '__$seqval', '__$operation'] -%}
+    {%- set names_here = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
+    {%- if '__$seqval' in needed and '__$seqval' not in names_here and '__$start_lsn' in names_here -%}
+        {%- do exceptions.raise_compiler_error(
+            'sqlserver_change_table: `' ~ argument ~ '` must have the column __$seqval, which net changes lack. Land'
+            ~ " all changes (cdc.fn_cdc_get_all_changes_…, 'all update old'), or read net changes through a model, as"
+            ~ ' docs/systems/sqlserver_change_table.md shows. Got: ' ~ relation ~ ' with the columns ' ~ names_here
+        ) -%}
+    {%- endif -%}
     {%- do afterimage._check_columns('sqlserver_change_table', argument, relation, needed) -%}
-    {%- set table = {'header': {}, 'types': {}} -%}
+    {%- set table = {'header': {}, 'types': {}, 'in_front': []} -%}
     {%- set spelled = dict(zip(names | map('lower'), names)) -%}
     {%- for column in afterimage._relation_columns(relation) -%}
         {%- set name = column.name | lower -%}
-        {%- set is_header = name in needed + ['__$end_lsn', '__$update_mask', '__$command_id'] -%}
+        {%- set is_header = name in needed or name.startswith('__$') -%}
+        {%- do table.in_front.append(spelled.get(name, column.name)) if not (is_header or table.header) -%}
         {%- do table.header.update({name: column}) if is_header
             else table.types.update({spelled.get(name, column.name): column.type}) -%}
     {%- endfor -%}

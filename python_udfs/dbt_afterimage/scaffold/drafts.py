@@ -98,9 +98,11 @@ def draft(
     if found is None:
         said = (
             f"{landed.name} is not a change table of a known system. If its columns have other"
-            " names, give the system with --system and the names with --arguments. A table of"
-            " another tool can be a stream if a model of yours gives it the change contract. The"
-            f" systems and their signs:\n{known_by()}\nIt has:"
+            " names, give the system with --system and the names with --arguments. A table with a"
+            " row of I, U or D for each change can be read as dms_changes, with operation and"
+            " order_by in --arguments (docs/systems/dms_changes.md). Any other can be a stream if a"
+            " model of yours gives it the change contract. The systems and their signs:"
+            f"\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}\n{hint(landed.columns)}".rstrip()
         )
         # The rows that showed it may have been taken in and deleted.

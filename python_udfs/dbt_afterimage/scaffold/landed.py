@@ -265,10 +265,13 @@ def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
         f" or {has('__op', '__deleted', 'payload.__op', 'payload.__deleted')}{framed}",
         OPERATION: f"{text} in ('I', 'U', 'D')",
     }[sign]
-    enough = "count(*)" if sign == OPERATION else "1"
+    enough, there = "1", f"{name} is not null"
+    if sign == OPERATION:
+        # Nothing stands for a row of a full load.
+        enough, there = "count(*)", f"{text} <> ''"
     [(found,)] = project.rows(
         f"select count(*) > 0 and count_if({condition}) >= {enough}"
-        f" from (select {name} from {relation} where {name} is not null limit 100) as first_rows"
+        f" from (select {name} from {relation} where {there} limit 100) as first_rows"
     )
     return bool(found)
 

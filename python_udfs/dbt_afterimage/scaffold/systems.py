@@ -133,7 +133,8 @@ SYSTEMS = (
         "sqlserver_change_table",
         "sqlserver",
         "a SQL Server change table",
-        (("__$start_lsn",), ("__$seqval",), ("__$operation",)),
+        # Net changes lack __$seqval. The plan says what to do.
+        (("__$start_lsn",), ("__$operation",)),
         _prefixed("__$", "start_lsn end_lsn seqval operation update_mask command_id"),
     ),
     System(
@@ -252,12 +253,12 @@ def is_ours(columns: Sequence[Column]) -> bool:
     return any(here.issuperset(ours) for ours in _OURS)
 
 
-_SEQUENCE_TYPES = ("string", "decimal(35,0)", "decimal(38,0)")
+SEQUENCE_TYPES = ("string", "decimal(35,0)", "decimal(38,0)")
 
 
 def sequences(columns: Sequence[Column]) -> list[str]:
     """Return the columns in which AWS DMS writes the order of the changes, by their names."""
-    names = [column.name for column in columns if column.type in _SEQUENCE_TYPES]
+    names = [column.name for column in columns if column.type in SEQUENCE_TYPES]
     return [n for n in names if re.search("(?i)(^|(?<!header_)_)change_seq$", n)]
 
 

@@ -806,6 +806,26 @@ def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init:
     check(named, project, lake, init)
 
 
+def test_columns_that_a_query_puts_before_those_of_sqlserver_are_no_data(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    header = SQLSERVER | {"__$update_mask": "binary"}
+    rows = [
+        {"committed_at": AT, **LEASES.tables["dbo_leases_CT"][1][0], "__$committed": AT},
+    ]
+    columns = {"committed_at": "timestamp", **header, "lease": "int", "rent": "int"}
+    land_table(lake, "dbo_timed_leases_CT", columns | {"__$committed": "timestamp"}, rows)
+    output = init.ok("landing.dbo_timed_leases_CT", "--key", "lease")
+    assert "columns: without committed_at, which stand before __$start_lsn" in output
+    staging = project.folder / "models/staging/sqlserver/stg_sqlserver__timed_leases.sql"
+    assert "columns=['lease', 'rent']" in staging.read_text()
+
+    del columns["__$seqval"], columns["committed_at"]
+    land_table(lake, "dbo_net_leases_CT", columns, [])
+    error = init.refused("landing.dbo_net_leases_CT", "--key", "lease")
+    assert "has no column __$seqval: these are net changes" in error
+
+
 def test_files_of_dms_without_an_order_ask_for_one(
     project: Project, lake: Lake, init: Init
 ) -> None:
@@ -820,6 +840,23 @@ def test_files_of_dms_without_an_order_ask_for_one(
     assert "a table of AWS DMS: it has 1 of 3 signs" in output
     staging = (project.folder / "models/staging/dms/stg_dms__unordered_parcels.sql").read_text()
     assert "order_by=['weight'],\n    time='dms_time'" in staging
+
+    # Amazon's manual calls both the sequence and a stream position `transact_id`.
+    columns = PARCEL | {"transact_id": "string", "position": "string"}
+    rows = [
+        {"Op": "I", "parcel": 1, "transact_id": "", "position": ""},
+        {"Op": "U", "parcel": 1, "transact_id": change_seq(1), "position": "0000002c:0003"},
+    ]
+    land_table(lake, "named_parcels", columns, rows)
+    output = init.ok("landing.named_parcels", "--key", "parcel")
+    assert "order_by: transact_id, the 35 digits of $AR_H_CHANGE_SEQ. Check it." in output
+    assert "IncludeOpForFullLoad" not in output
+    staging = (project.folder / "models/staging/dms/stg_dms__named_parcels.sql").read_text()
+    assert "order_by=['transact_id']" in staging
+    rows[1]["transact_id"] = rows[1]["position"]
+    land_table(lake, "placed_parcels", columns, rows)
+    error = init.refused("landing.placed_parcels", "--key", "parcel")
+    assert "no column with the 35 digits of $AR_H_CHANGE_SEQ in each change" in error
 
 
 @pytest.mark.slow
@@ -848,7 +885,7 @@ def test_inserts_of_dms_that_may_be_of_the_full_load_have_a_note(lake: Lake, ini
     """IncludeOpForFullLoad writes I. Only a sequence, which such a row lacks, tells them apart."""
     said = "has inserts, but no row without an operation, and its order is not $AR_H_CHANGE_SEQ."
     created = {"Op": "I", "dms_time": "2024-05-01 10:03:00.000000", "parcel": 1}
-    loaded = {**created, "Op": None, "parcel": 2}
+    loaded = {**created, "Op": "", "parcel": 2}
     sequence = {"AR_H_CHANGE_SEQ": "string"}
     by_time = ["--arguments", '{"order_by": ["dms_time"], "time": "dms_time"}']
     tables: dict[str, tuple[dict[str, str], list[Row], list[str], bool]] = {
@@ -860,6 +897,7 @@ def test_inserts_of_dms_that_may_be_of_the_full_load_have_a_note(lake: Lake, ini
         land_table(lake, name, columns, rows)
         output = init.ok(f"landing.{name}", "--key", "parcel", *arguments)
         assert (said in output) == is_noted, name
+        assert ("UseTaskStartTimeForFullLoadTimestamp" in output) == is_noted, name
 
 
 @pytest.mark.slow

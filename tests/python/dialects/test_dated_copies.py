@@ -653,6 +653,9 @@ def test_a_month_is_no_year_and_a_year_no_second(project: Project, lake: Lake) -
         ("string", ["202401", "202402"], []),
         ("int", [202401, 202402], []),
         ("int", [2023, 2024], [datetime(2023, 1, 1), datetime(2024, 1, 1)]),
+        ("int", [20231003, 20240229], [datetime(2023, 10, 3), datetime(2024, 2, 29)]),
+        ("string", ["20231003", "2024/02/29"], [datetime(2023, 10, 3), datetime(2024, 2, 29)]),
+        ("string", ["20230229", "20240230"], []),
     ]
     tables = [f"periods_{number}" for number in range(len(periods))]
     for table, (kind, texts, _) in zip(tables, periods, strict=True):

@@ -245,6 +245,29 @@ def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(project: Project, 
         ], kind
 
 
+def test_a_sequence_of_another_name_is_listed_in_order_by(project: Project, lake: Lake) -> None:
+    """As in Amazon's manual. An insert with zeros or nothing is a row of the full load."""
+    columns = {"Op": "string", "transact_id": "string", "id": "int"}
+    texts = ["20210611164343000000000000000000124", "20210611164343000000000000000000123"]
+    texts += ["0" * 35, ""]
+    lake.create(
+        "named_sequence",
+        columns,
+        [{"Op": "I", "transact_id": text, "id": id} for id, text in enumerate(texts, 1)],
+    )
+    call = f"dms_changes({relation('named_sequence')}, ['id'], order_by=['transact_id'])"
+    found = lake.rows(
+        f"select after.id, operation, changed_at from ({project.sql(call)}) order by change_seq, id"
+    )
+    moment = datetime(2021, 6, 11, 16, 43, 43)
+    assert [tuple(row.values()) for row in found] == [
+        (3, "load", None),
+        (4, "load", None),
+        (2, "insert", moment),
+        (1, "insert", moment),
+    ]
+
+
 def test_of_changes_of_one_place_the_later_one_comes_last(project: Project, lake: Lake) -> None:
     columns = {
         "Op": "string",

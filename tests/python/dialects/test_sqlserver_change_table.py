@@ -183,3 +183,36 @@ def test_the_earlier_instance_may_have_names_in_other_capitals(
         ("a", 1, ["value"], False),
         ("b", 2, None, False),
     ]
+
+
+def test_masks_do_not_count_columns_that_a_query_puts_before_the_header(
+    project: Project, lake: Lake
+) -> None:
+    """`select sys.fn_cdc_map_lsn_to_time(__$start_lsn) as CommitDateTime, …, C.*`."""
+    added = {"CommitDateTime": "timestamp", "Operation": "string"}
+    data = {"ApplId": "int", "Status": "string", "Note": "string"}
+    rows = [
+        {
+            "CommitDateTime": datetime(2024, 1, 11),
+            "Operation": image,
+            "__$start_lsn": (11).to_bytes(10, "big"),
+            "__$seqval": (1).to_bytes(10, "big"),
+            "__$operation": operation,
+            "__$update_mask": b"\x04",
+            "ApplId": 1,
+            "Status": "new",
+            "Note": note,
+        }
+        for image, operation, note in (("BU", 3, None), ("AU", 4, "x"))
+    ]
+    lake.create("queried_ct", {**added, **HEADER, **data, "__$lsn_period": "string"}, rows)
+    call = f"sqlserver_change_table({relation('queried_ct')}, ['ApplId'], columns={list(data)})"
+    [found] = lake.rows(
+        f"select `before`, `after`, changed_columns, size(warnings) as n from ({project.sql(call)})"
+    )
+    assert found == {
+        "before": {"ApplId": 1, "Status": "new", "Note": None},
+        "after": {"ApplId": 1, "Status": "new", "Note": "x"},
+        "changed_columns": ["Note"],
+        "n": 1,  # of the time, for want of lsn_times
+    }

@@ -44,6 +44,7 @@ TABLES: dict[str, dict[str, str]] = {
     "wrong_no_operation": {"_Change-Sequence": "bigint", "Cust-Num": "int"},
     "wrong_lsn_ct": {**SQLSERVER_HEADER, "id": "string", "value": "int"},
     "wrong_earlier_ct": {**SQLSERVER_HEADER, "id": "string"},
+    "wrong_net_ct": {"__$start_lsn": "binary", "__$operation": "int", "id": "string"},
     "wrong_times": LSN_TIMES,
     "wrong_offsets": {"key": "string", "value": "string", "offset": "bigint"},
     "wrong_dms": {**DMS, "dms_time": "string"},
@@ -294,6 +295,7 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
                 " __$start_lsn, __$seqval, __$operation.",
                 "relation={wrong_times}",
             ),
+            ("`relation` must have the column __$seqval, which net", "relation={wrong_net_ct}"),
             ("`earlier` must be a relation with the columns", "earlier={wrong_times}"),
             (
                 "`lsn_times` must be a relation with the columns start_lsn, tran_end_time. ",

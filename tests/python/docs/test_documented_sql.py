@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -402,6 +403,118 @@ def test_a_db2_table_without_places_in_the_log_is_read_by_its_times(
         ("update", "Anna", datetime(2018, 3, 6, 12)),
         ("insert", "Anne", datetime(2018, 3, 8, 12)),
         ("delete", "Anna", datetime(2018, 3, 8, 12)),
+def test_file_and_row_of_dms_give_the_order(
+    make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
+) -> None:
+    """Changes of one transaction have one time. A load has I, as IncludeOpForFullLoad writes it."""
+    columns = {"Op": "string", "rental_id": "int", "car": "string", "status": "string"}
+    columns |= {"dms_time": "string"}
+    files = {
+        "LOAD00000001": [("I", 1, "booked"), ("I", 2, "booked")],
+        "20240801-070000000": [("D", 1, "in"), ("I", 1, "out"), ("U", 2, "out"), ("U", 2, "in")],
+        "20240801-080000000": [("U", 2, "lost")],
+    }
+    for name, told in files.items():
+        time = {"dms_time": "2024-08-01 07:00:00.000000"}
+        rows = [{"Op": code, "rental_id": key, "status": s, **time} for code, key, s in told]
+        lake.frame(columns, rows).coalesce(1).write.parquet(str(tmp_path / name))
+        [made] = (tmp_path / name).glob("part-*.parquet")
+        (tmp_path / "rentals").mkdir(exist_ok=True)
+        made.rename(tmp_path / "rentals" / f"{name}.parquet")
+    sql = documented("systems/dms_changes.md", "select\n        -- Rows of the full load")
+    sql = sql.replace(f"{SCHEMA}.rentals", f"parquet.`{tmp_path / 'rentals'}`")
+    lake.spark.sql(f"create or replace table {SCHEMA}.rentals_in_order using {FORMAT} as {sql}")
+    order = "order_by=['dms_time', 'dms_file', 'dms_row'], time='dms_time'"
+    call = f"dms_changes({relation('rentals_in_order')}, unique_key=['rental_id'], {order})"
+    found = lake.rows(
+        "select operation, coalesce(`after`, `before`).rental_id as id, `after`.status as status"
+        f" from ({make_project('order_of_dms').sql(call)}) order by change_seq, id"
+    )
+    assert [tuple(row.values()) for row in found] == [
+        ("load", 1, "booked"),
+        ("load", 2, "booked"),
+        ("delete", 1, None),
+        ("insert", 1, "out"),
+        ("update", 2, "out"),
+        ("update", 2, "in"),
+        ("update", 2, "lost"),
+    ]
+
+
+def test_net_changes_of_sqlserver_are_read_with_a_place_of_their_own(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """`merge` gives 5 for an insert or an update. The time stands beside the row."""
+    header = {"__$start_lsn": "binary", "__$operation": "int", "__$update_mask": "binary"}
+    columns = {**header, "order_id": "int", "status": "string", "committed_at": "timestamp"}
+    told = [(1, 2, 4, "new"), (2, 1, 5, "new"), (2, 2, 7, "new"), (2, 5, 4, "paid")]
+    rows = [
+        {
+            "__$start_lsn": commit.to_bytes(10, "big"),
+            "__$operation": operation,
+            "order_id": key,
+            "status": status,
+            "committed_at": datetime(2024, 1, commit),
+        }
+        for commit, operation, key, status in told
+    ]
+    page = "systems/sqlserver_change_table.md"
+    lake.create("dbo_orders_net", columns, rows)
+    lake.create("dbo_orders_CT", columns, rows)
+    for table, begins in (
+        ("orders_net_changes", "select\n        `__$start_lsn`,"),
+        ("orders_times", "select distinct\n        `__$start_lsn`"),
+    ):
+        sql = documented(page, begins)
+        lake.spark.sql(f"create or replace table {SCHEMA}.{table} using {FORMAT} as {sql}")
+    call = f"sqlserver_change_table({relation('orders_net_changes')}, unique_key=['order_id'],"
+    sql = make_project("net").sql(f"{call} lsn_times={relation('orders_times')})")
+    found = lake.rows(
+        "select operation, coalesce(`after`, `before`).order_id as id, `after`.status as status,"
+        f" changed_at, warnings from ({sql}) order by changed_at, id"
+    )
+    assert [tuple(row.values()) for row in found] == [
+        ("insert", 4, "new", datetime(2024, 1, 1), None),
+        ("update", 4, "paid", datetime(2024, 1, 2), None),
+        ("delete", 5, None, datetime(2024, 1, 2), None),
+        ("insert", 7, "new", datetime(2024, 1, 2), None),
+    ]
+
+
+@pytest.mark.slow
+def test_a_stream_of_ones_own_is_the_stream_of_a_history(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """The second commit overwrites the table; the third comes in a run of its own."""
+    columns = {"id": "int", "balance": "int", "_change_type": "string", "_commit_version": "bigint"}
+    columns |= {"_commit_timestamp": "timestamp"}
+    told = [
+        (1, [(1, 10, "insert"), (2, 20, "insert")]),
+        (2, [(1, 10, "delete"), (2, 20, "delete"), (1, 11, "insert")]),
+        (3, [(1, 11, "update_preimage"), (1, 12, "update_postimage")]),
+    ]
+    rows = [
+        [dict(zip(columns, (*values, n, datetime(2024, 1, n)), strict=True)) for values in changes]
+        for n, changes in told
+    ]
+    project = make_project("own_stream")
+    sql = documented("reference/change_contract.md", "with placed as (")
+    options = {"materialized": "incremental", "incremental_strategy": "append"}
+    project.model("stg_accounts", sql, **options, file_format=FORMAT)
+    project.history("accounts_history", "stg_accounts")
+    lake.create("account_changes", columns, rows[0] + rows[1])
+    project.dbt("run", "--full-refresh")
+    lake.append("account_changes", columns, rows[2])
+    project.dbt("run")
+    versions = lake.rows(
+        "select id, balance, day(valid_from) as first, day(valid_to) as last, closed_by"
+        f" from {SCHEMA}.accounts_history order by id, version"
+    )
+    assert [tuple(row.values()) for row in versions] == [
+        (1, 10, 1, 2, "delete"),
+        (1, 11, 2, 3, "update"),
+        (1, 12, 3, None, None),
+        (2, 20, 1, 2, "delete"),
     ]
 
 

@@ -2440,7 +2440,7 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
 def test_bits_of_header_columns_show_that_masks_are_text_of_bytes(
     masks: list[str], encoding: str | None
 ) -> None:
-    layout = {
+    layout: dict[str, Any] = {
         "columns": ["id", *"abcdef"],
         "ordinals": ["id", *"abcdef"],
         "header": {"change_mask": "header__change_mask"},

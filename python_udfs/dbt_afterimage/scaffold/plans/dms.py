@@ -19,7 +19,7 @@ from dbt_afterimage.scaffold.plans.question import (
     unlike_images,
     why_unlike,
 )
-from dbt_afterimage.scaffold.systems import sequences
+from dbt_afterimage.scaffold.systems import SEQUENCE_TYPES, sequences
 from dbt_afterimage.text import text_literal
 
 
@@ -27,22 +27,30 @@ def dms_changes(question: Question) -> Plan:
     """Plan for the files of AWS DMS. By default its before-images have only the key."""
     landed, arguments = question.landed, question.arguments
     operation = str(arguments.get("operation", "Op")).lower()
-    order = arguments.get("order_by") or sequences(landed.columns)
+    by_name = sequences(landed.columns)
     has_operation = operation in map(str.lower, names_of(landed.columns))
+    by_digits = _by_digits(question, operation) if has_operation and not by_name else []
+    order = arguments.get("order_by") or by_name or by_digits
     if has_operation and (not order or (len(order) > 1 and "order_by" not in arguments)):
+        which = f"{len(order)} columns …change_seq"
+        if not order:
+            which = "no column with the 35 digits of $AR_H_CHANGE_SEQ in each change"
         raise AfterimageError(
-            f"{landed.name} has {len(order) or 'no'} columns …change_seq, so nothing gives the"
-            " order of its changes. Name the columns that do with --arguments '{order_by: [...]}':"
-            " times, and the file and the row in it, if the landing kept them. Better, let the task"
-            " add a column with the expression $AR_H_CHANGE_SEQ"
+            f"{landed.name} has {which}, so nothing gives the order of its changes. Name the"
+            " columns that do with --arguments '{\"order_by\": [...]}': times, and the file and the"
+            " row in it, if the landing kept them. Better, let the task add a column with the"
+            " expression $AR_H_CHANGE_SEQ"
         )
     prefix = arguments.get("before_prefix", "BI_") or ""
     images = before_images(question, landed.columns, prefix)
     named = [*order, *images.values(), str(arguments.get("time") or "")]
     header = {operation, *map(str.lower, named)}
     plan = Plan(landed.identifier, list(question.key), [], landed_rows=landed.reference)
+    if by_digits and "order_by" not in arguments:
+        plan.call["order_by"] = repr(order)
+        plan.notes.append(f"order_by: {order[0]}, the 35 digits of $AR_H_CHANGE_SEQ. Check it.")
     if "time" not in arguments:
-        header |= _add_dms_time(plan, question, operation, header)
+        header |= _add_dms_time(plan, question, operation, header, by_name or by_digits)
     plan.columns = [column for column in landed.columns if column.name.lower() not in header]
     imaged = [column.name for column in plan.columns if column.name.lower() in images]
     unlike = unlike_images(plan.columns, prefix)
@@ -91,18 +99,39 @@ def dms_changes(question: Question) -> Plan:
                 f"{landed.name} has updates, but no delete. A task with CdcInsertsOnly or"
                 " CdcInsertsAndUpdates writes none, so deleted rows stay current."
             )
-        by_sequence = set(sequences(landed.columns)) & {
-            column_named(name, landed) for name in order
-        }
+        by_sequence = {*by_name, *by_digits} & {column_named(name, landed) for name in order}
         if inserts and not loads and not by_sequence:
             plan.notes.append(
                 f"{landed.name} has inserts, but no row without an operation, and its order is not"
                 " $AR_H_CHANGE_SEQ. If the task has IncludeOpForFullLoad, rows of the full load"
                 " count as inserts at the time of their transfer, and undo changes that were"
-                " committed before it while the load ran. Switch it off, or let the task write"
-                " $AR_H_CHANGE_SEQ."
+                " committed before it while the load ran. Switch it off, let the task write"
+                " $AR_H_CHANGE_SEQ, or, if the order is TimestampColumnName, switch"
+                " UseTaskStartTimeForFullLoadTimestamp on."
             )
     return plan
+
+
+def _by_digits(question: Question, operation: str) -> list[str]:
+    """Return the one column that has the digits of a sequence in each change, whatever its name.
+
+    Amazon's manual calls it `transact_id`, and also a stream position, which has no such digits.
+    """
+    landed = question.landed
+    code = column_named(operation, landed)
+    names = [c.name for c in landed.columns if c.type in SEQUENCE_TYPES and c.name != code]
+    if not names:
+        return []
+    texts = [f"coalesce(cast({quote(name)} as string), '')" for name in names]
+    # A row of a full load may be an I without a sequence.
+    is_load = f"{code_of(code)} = 'I' and <text> rlike '^0*$'"
+    fits = f"every(<text> rlike '^(19|20)[0-9]{{33}}$' or {is_load}) and max(<text>) > '19'"
+    [found] = question.project.rows(
+        f"select {', '.join(fits.replace('<text>', text) for text in texts)} from (select * from"
+        f" {landed.relation} where {code_of(code)} in ('I', 'U', 'D') limit 1000) as first_changes"
+    )
+    fitting = [name for name, fit in zip(names, found, strict=True) if fit]
+    return fitting if len(fitting) == 1 else []
 
 
 def _add_null_texts(plan: Plan, question: Question) -> None:
@@ -147,7 +176,9 @@ def _why_no_key(question: Question, imaged: Sequence[str], images: Mapping[str, 
     return f"{said}, and {same} of {updates} updates leave all of them as they are"
 
 
-def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[str]) -> set[str]:
+def _add_dms_time(
+    plan: Plan, question: Question, operation: str, header: set[str], ordered_by: Sequence[str]
+) -> set[str]:
     """Add the column with DMS's timestamps to the call, and return its name in lower case.
 
     The run of a model that is built would stop if it lost its time, or got one.
@@ -166,7 +197,7 @@ def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[st
         and one.name.lower() not in header
         and (one.type in ("timestamp", "timestamp_ntz") or one.name in times)
     ]
-    if behind and behind[0] not in times and not _is_commit_time(question, behind[0]):
+    if behind and behind[0] not in times and not _is_commit_time(question, behind[0], ordered_by):
         times, behind = [*behind, *times], []
     if behind and question.written_places:
         plan.notes.append(
@@ -191,13 +222,13 @@ def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[st
     return {behind[0].lower()}
 
 
-def _is_commit_time(question: Question, name: str) -> bool:
+def _is_commit_time(question: Question, name: str, ordered_by: Sequence[str]) -> bool:
     """Whether a timestamp may be DMS's: it is in each row, and near the time in its sequence.
 
     DMS may write 1970-01-01 for a transaction that is not committed yet.
     """
     fits, day = f"{quote(name)} is not null", f"cast({quote(name)} as date)"
-    for sequence in sequences(question.landed.columns):
+    for sequence in ordered_by:
         text = f"cast({quote(sequence)} as string)"
         other = f"try_cast(regexp_replace({text}, '^(....)(..)(..).*', '$1-$2-$3') as date)"
         near = f"abs(datediff({day}, {other})) <= 1 or {day} = date'1970-01-01'"
