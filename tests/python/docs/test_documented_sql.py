@@ -403,6 +403,9 @@ def test_a_db2_table_without_places_in_the_log_is_read_by_its_times(
         ("update", "Anna", datetime(2018, 3, 6, 12)),
         ("insert", "Anne", datetime(2018, 3, 8, 12)),
         ("delete", "Anna", datetime(2018, 3, 8, 12)),
+    ]
+
+
 def test_file_and_row_of_dms_give_the_order(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> None:
