@@ -950,11 +950,13 @@ def test_lines_of_json_are_messages_and_a_decimal_of_any_scale_is_a_key(
     changes = [
         debezium_message(n, "c", None, row | {"berth": b}) for n, b in ((1, five), (2, nine))
     ]
+    for change in changes:
+        change["source"]["table"] = "berths"
     (tmp_path / "berths.json").write_text("\n".join(map(json.dumps, changes)))
     init.ok(f"text.`{tmp_path / 'berths.json'}`", "--key", "berth")
-    [staging] = project.folder.glob("models/staging/debezium/stg_*berth*.sql")
-    project.dbt("run", "--select", staging.stem)
-    found = lake.rows(f"select after.*, reject_reason from afterimage.{staging.stem} order by 1")
+    staging = "stg_debezium__berths"
+    project.dbt("run", "--select", staging)
+    found = lake.rows(f"select after.*, reject_reason from afterimage.{staging} order by 1")
     assert [tuple(map(str, one.values())) for one in found] == [
         ("5.0000000000", "8.9000000000", "None"),
         ("8.9000000000", "8.9000000000", "None"),
