@@ -359,7 +359,7 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
             (
                 "has no columns called change_seq of text or decimal(38,0) (the task's expression"
                 " $AR_H_CHANGE_SEQ)."
-                " Allowed: ['Op', 'id', 'rank']. Got: None",
+                "… Allowed: ['Op', 'id', 'rank']. Got: None",
                 "relation={wrong_floats}",
             ),
             ("has no columns called change_seq", "relation={wrong_rates}"),
