@@ -59,7 +59,8 @@
     {%- for name in data if name | lower in images -%}
         {%- do image_of.update({name: images[name | lower]}) -%}
     {%- endfor -%}
-    {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
+    {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')"
+        if has_operation else "''" -%}
     {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
         else 'cast(null as timestamp)' -%}
     {#- Some sources have 1970-01-01 until a transaction is committed. As a place it would sort before all changes. -#}
@@ -67,14 +68,17 @@
     {%- set order = afterimage._dms_order(
         header.order_by, types, {header.time | first: source_time} if time else {}
     ) -%}
+    {#- With CdcInsertsAndUpdates changes have no code, unless the task has IncludeOpForFullLoad. A sequence shows them. -#}
     {{ return({
         'columns': data,
         'unique_key': afterimage._in_column_order(unique_key, data),
         'types': types,
         'image_of': image_of,
         'sparse': afterimage._match_column_case(null_is_absent or [], data),
-        'operation': code if has_operation else "''",
-        'is_load': '(' ~ code ~ " = '' or (" ~ code ~ " = 'I' and " ~ order.is_empty ~ '))' if has_operation else 'true',
+        'operation': 'if(' ~ code ~ " = '' and not " ~ order.is_empty ~ ", 'U', " ~ code ~ ')' if order.has_sequence
+            else code,
+        'is_load': '(' ~ code ~ " in ('', 'I') and " ~ order.is_empty ~ ')' if order.has_sequence
+            else '(' ~ code ~ " = '' or (" ~ code ~ " = 'I' and " ~ order.is_empty ~ '))',
         'time': time,
         'source_time': source_time,
         'order': order,

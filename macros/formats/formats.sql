@@ -75,8 +75,8 @@
 {%- macro _check_adapter() -%}
     {%- if target.type not in ['spark', 'databricks'] -%}
         {%- do exceptions.raise_compiler_error(
-            model.config.materialized ~ ' ' ~ model.name ~ ': Afterimage needs dbt-spark or dbt-databricks. Another'
-            ~ ' adapter may change its statements. For tables in the Glue catalog see docs/operations/cluster.md. Got: '
+            model.config.materialized ~ ' ' ~ model.name ~ ': the adapter must be dbt-spark or dbt-databricks,'
+            ~ ' as another may change our statements. For tables in the Glue catalog see docs/operations/cluster.md. Got: '
             ~ target.type
         ) -%}
     {%- endif -%}

@@ -107,7 +107,7 @@ known.reject_reason is null
     {%- if '__$seqval' in needed and '__$seqval' not in names_here and '__$start_lsn' in names_here -%}
         {%- do exceptions.raise_compiler_error(
             'sqlserver_change_table: `' ~ argument ~ '` must have the column __$seqval, which net changes lack. Land'
-            ~ " all changes (cdc.fn_cdc_get_all_changes_…, 'all update old'), or read net changes through a model, as"
+            ~ " all changes (the table cdc.<instance>_CT), or read net changes through a model, as"
             ~ ' docs/systems/sqlserver_change_table.md shows. Got: ' ~ relation ~ ' with the columns ' ~ names_here
         ) -%}
     {%- endif -%}

@@ -320,6 +320,28 @@ def test_a_data_column_called_like_a_sequence_is_data(project: Project, lake: La
     assert found["after"] == {"id": 1, "exchange_seq": "7", "bank_change_seq": 8}
 
 
+@pytest.mark.parametrize("code", [{}, {"Op": None}])
+def test_a_row_with_a_sequence_is_a_change_though_it_has_no_code(
+    code: dict[str, None], project: Project, lake: Lake
+) -> None:
+    """As CdcInsertsAndUpdates writes changes without IncludeOpForFullLoad."""
+    columns = {**dict.fromkeys(code, "string"), "id": "int", "state": "string"}
+    places = ["", f"{20240801070000:014}{101:021}", f"{20240801080000:014}{102:021}"]
+    rows = [
+        {**code, "id": 1, "state": state, "ar_h_change_seq": place}
+        for state, place in zip(("new", "paid", "sent"), places, strict=True)
+    ]
+    lake.create("uncoded", {**columns, "ar_h_change_seq": "string"}, rows)
+    sql = project.sql(f"dms_changes({relation('uncoded')}, unique_key=['id'])")
+    found = lake.rows(f"{sql} order by change_seq")
+    assert [(one["operation"], one["change_seq"], one["after"]["state"]) for one in found] == [
+        ("load", "", "new"),
+        ("update", places[1], "paid"),
+        ("update", places[2], "sent"),
+    ]
+    assert {one["reject_reason"] for one in found} == {None}
+
+
 @pytest.mark.parametrize("order", ["", ", order_by=['landed_at']"])
 def test_a_table_without_the_column_is_all_rows_of_the_full_load(
     order: str, project: Project, lake: Lake

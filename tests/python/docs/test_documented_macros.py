@@ -21,10 +21,15 @@ OF_A_SYSTEM = re.compile(r"\b((?:qlik|netiq|db2|openedge|sqlserver|debezium|dms|
 PRIVATE = re.compile(r"(?<![\w.'])(_[a-z]\w+)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w./*{}-]*\.(?:sql|py|md|yml)\b")
-# Other names with an underscore: a topic of the schema registry, a column that Spark adds to files.
+# Other names that look like ours: a topic of the registry; columns of other tools or of a recipe.
 OTHERS = {
     "docs/guides/intake.md": {"_metadata"},
-    "docs/systems/debezium_messages.md": {"_schemas"},
+    "docs/systems/debezium_messages.md": {"_schemas", "_id"},
+    "docs/systems/dms_changes.md": {
+        *("_ab_cdc_cursor", "_ab_cdc_deleted_at", "_ab_cdc_lsn", "_commit_version"),
+        *("dms_file", "dms_row", "dms_time"),
+    },
+    "docs/systems/qlik_change_table.md": {"_rescued_data"},
     "docs/start/from_kafka.md": {"_schemas"},
 }
 

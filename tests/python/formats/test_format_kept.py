@@ -82,7 +82,7 @@ def test_another_adapter_is_refused_before_anything_is_asked(
         project.dbt("run", "--select", *TABLES)
     said = " ".join(str(error.value).split())
     for name, kind in kinds.items():
-        assert f"{kind} {name}: Afterimage needs dbt-spark or dbt-databricks." in said
+        assert f"{kind} {name}: the adapter must be dbt-spark or dbt-databricks" in said
     assert said.count("Got: glue") == 3
 
 

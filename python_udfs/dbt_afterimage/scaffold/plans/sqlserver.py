@@ -19,7 +19,7 @@ def sqlserver_change_table(question: Question) -> Plan:
     if "__$seqval" not in map(str.lower, names_of(landed.columns)):
         raise AfterimageError(
             f"{landed.name} has no column __$seqval: these are net changes, which leave changes"
-            " out. Land all changes (cdc.fn_cdc_get_all_changes_…, 'all update old'), or read net"
+            " out. Land all changes (the table cdc.<instance>_CT), or read net"
             " changes through a model, as docs/systems/sqlserver_change_table.md shows"
         )
     added = _added_by_a_query(question, columns, is_header.index(True))
