@@ -68,7 +68,7 @@
     {%- set order = afterimage._dms_order(
         header.order_by, types, {header.time | first: source_time} if time else {}
     ) -%}
-    {#- With CdcInsertsAndUpdates changes have no code, unless the task has IncludeOpForFullLoad. A sequence shows them. -#}
+    {#- Without IncludeOpForFullLoad, the changes of CdcInsertsAndUpdates have no code. A sequence shows them. -#}
     {{ return({
         'columns': data,
         'unique_key': afterimage._in_column_order(unique_key, data),
