@@ -75,10 +75,8 @@
         'types': types,
         'image_of': image_of,
         'sparse': afterimage._match_column_case(null_is_absent or [], data),
-        'operation': 'if(' ~ code ~ " = '' and not " ~ order.is_empty ~ ", 'U', " ~ code ~ ')' if order.has_sequence
-            else code,
-        'is_load': '(' ~ code ~ " in ('', 'I') and " ~ order.is_empty ~ ')' if order.has_sequence
-            else '(' ~ code ~ " = '' or (" ~ code ~ " = 'I' and " ~ order.is_empty ~ '))',
+        'operation': 'if(' ~ code ~ " = '' and not " ~ order.no_sequence ~ ", 'U', " ~ code ~ ')',
+        'is_load': '((' ~ code ~ " = '' and " ~ order.no_sequence ~ ') or (' ~ code ~ " = 'I' and " ~ order.is_empty ~ '))',
         'time': time,
         'source_time': source_time,
         'order': order,
@@ -99,13 +97,14 @@
 {#- The order of changes that the columns of `order_by` give. `types` are by names in lower case, `times` holds a
     timestamp for each text column that is a time. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
-    - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
+    - `is_empty`: whether none has a value; `no_sequence`: whether none has a sequence; `time`: the time in a sequence; `shown`: the values as people read them,
     - `has_sequence`: whether each change has a place of its own; `forms`: what each column is read as, since a time, a
       number and a text of the same column do not sort together,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
 {%- macro _dms_order(names, types, times) -%}
     {%- set order = {'bounds': none, 'column': none, 'latest': none, 'has_sequence': false, 'forms': []} -%}
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
+    {%- set no_sequence = ['true'] -%}
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name | lower] -%}
         {%- set is_sequence = afterimage._is_dms_sequence(name, type) -%}
@@ -129,6 +128,11 @@
         {#- A text of another name may be a sequence, too. -#}
         {%- set nothing = '[\\\\s0]*' if is_sequence or is_text else '\\\\s*' -%}
         {%- do empty.append('coalesce(' ~ text ~ " rlike '^" ~ nothing ~ "$', true)") -%}
+        {%- if is_sequence -%}
+            {%- do no_sequence.append(empty[-1]) -%}
+        {%- elif is_text -%}
+            {%- do no_sequence.append('not coalesce(' ~ text ~ " rlike '^(19|20)[0-9]{33}$', false)") -%}
+        {%- endif -%}
         {%- do values.append('coalesce(' ~ afterimage._as_text(column, type) ~ ", 'NULL')") -%}
         {%- if is_sequence or is_text -%}
             {%- do sequence_times.append(
@@ -158,6 +162,7 @@
     {%- do order.update({
         'place': place,
         'is_empty': '(' ~ empty | join(' and ') ~ ')',
+        'no_sequence': '(' ~ no_sequence | join(' and ') ~ ')',
         'time': 'coalesce(' ~ sequence_times | join(', ') ~ ')',
         'shown': 'concat_ws(' ~ (["', '"] + values) | join(', ') ~ ')',
         'bounds': order.bounds or place ~ " between '<first>' and '<last>'",

@@ -138,7 +138,7 @@ case
             )
             when changes.`before` is null then known.warnings
             else nullif(
-                filter(known.warnings, warning -> not startswith(warning, 'no before-image')),
+                filter(known.warnings, warning -> not warning rlike '^(no before-image|without a field map)'),
                 cast(array() as array<string>)
             )
         end
@@ -156,11 +156,18 @@ case
             else changes.source_rows
         end
     {%- endset -%}
+    {#- The field map that is gone still decides alone what was set to NULL. -#}
+    {%- set is_update = "changes.operation = 'update' and changes.`after` is not null"
+        ~ ' and changes.reject_reason is null' -%}
+    {%- set empty = afterimage._each(
+        layout.columns | reject('in', layout.unique_key),
+        'if(changes.`after`.{column} is null and not array_contains(known.changed_columns, {name}), {name}, null)'
+    ) or ['cast(null as string)'] -%}
+    {%- set unflagged = afterimage._openedge_names_or_null('array_compact(array(' ~ empty | join(', ') ~ '))') -%}
     {%- set of_tracking = {
         'warnings': 'if(' ~ lost_tracking ~ ', ' ~ warnings ~ ', ' ~ kept.warnings ~ ')', 'source_rows': source_rows,
-        'absent_columns': 'if(' ~ lost_tracking ~ ', ' ~ afterimage._openedge_names_or_null(
-            'array_except(' ~ kept.absent_columns ~ ', coalesce(known.changed_columns, cast(array() as array<string>)))'
-        ) ~ ', ' ~ kept.absent_columns ~ ')',
+        'absent_columns': 'if(' ~ lost_tracking ~ ' and known.changed_columns is not null and ' ~ is_update ~ ', ' ~ unflagged
+            ~ ', ' ~ kept.absent_columns ~ ')',
     } -%}
     {%- for column in ['tracking', 'changed_by', 'changed_columns'] -%}
         {%- do of_tracking.update({

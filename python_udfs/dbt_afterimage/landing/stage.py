@@ -85,7 +85,7 @@ def stage(
             group = _from_avro(file, group)
         else:
             # Spark skips what is in a folder that is not a partition.
-            name = "-".join([*file.dates, file.path.name])
+            name = "~".join([*file.dates, file.path.name])
             link = group.folder.joinpath(*file.partitions, name)
             link.parent.mkdir(parents=True, exist_ok=True)
             if is_rewritten:

@@ -31,6 +31,7 @@ _PLACES = {
     "time": re.compile(r"""\btime\s*=\s*('[^']*'|"[^"]*")"""),
 }
 _ENCODING = re.compile(r"""\bmask_encoding\s*=\s*['"](\w+)['"]""")
+_ORDER = re.compile(r"\border_by\s*=\s*(\[[^\]]*\])")
 _STATUSES = re.compile(r"\bstatuses\s*=\s*(\[[^\]]*\])")
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 # What staging models of messages say of these, before their names.
@@ -151,8 +152,8 @@ class Existing:
         if self.staging is None or not self.is_ours("staging"):
             return {}
         number, encoding = (one.search(self.staging.raw_code) for one in (_NUMBER, _ENCODING))
-        declared, absent, statuses = (
-            _list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT, _STATUSES)
+        declared, absent, statuses, order = (
+            _list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT, _STATUSES, _ORDER)
         )
         places = {name: sign.search(self.staging.raw_code) for name, sign in _PLACES.items()}
         try:
@@ -167,6 +168,7 @@ class Existing:
             "written_absent": absent,
             "written_encoding": encoding[1] if encoding else None,
             "written_statuses": statuses,
+            "written_order": order,
             "written_places": {name: found[1] if found else None for name, found in places.items()},
         }
 

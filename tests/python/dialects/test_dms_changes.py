@@ -320,25 +320,35 @@ def test_a_data_column_called_like_a_sequence_is_data(project: Project, lake: La
     assert found["after"] == {"id": 1, "exchange_seq": "7", "bank_change_seq": 8}
 
 
-@pytest.mark.parametrize("code", [{}, {"Op": None}])
+@pytest.mark.parametrize(
+    ("code", "name", "order"),
+    [
+        ({}, "ar_h_change_seq", ""),
+        ({"Op": None}, "ar_h_change_seq", ""),
+        # The row in the file has a value in rows of the full load, too.
+        ({"Op": None}, "ar_h_change_seq", ", order_by=['ar_h_change_seq', 'dms_row']"),
+        ({"Op": None}, "transact_id", ", order_by=['transact_id']"),
+    ],
+)
 def test_a_row_with_a_sequence_is_a_change_though_it_has_no_code(
-    code: dict[str, None], project: Project, lake: Lake
+    code: dict[str, None], name: str, order: str, project: Project, lake: Lake
 ) -> None:
     """As CdcInsertsAndUpdates writes changes without IncludeOpForFullLoad."""
     columns = {**dict.fromkeys(code, "string"), "id": "int", "state": "string"}
     places = ["", f"{20240801070000:014}{101:021}", f"{20240801080000:014}{102:021}"]
     rows = [
-        {**code, "id": 1, "state": state, "ar_h_change_seq": place}
+        {**code, "id": 1, "state": state, name: place, "dms_row": 7}
         for state, place in zip(("new", "paid", "sent"), places, strict=True)
     ]
-    lake.create("uncoded", {**columns, "ar_h_change_seq": "string"}, rows)
-    sql = project.sql(f"dms_changes({relation('uncoded')}, unique_key=['id'])")
-    found = lake.rows(f"{sql} order by change_seq")
-    assert [(one["operation"], one["change_seq"], one["after"]["state"]) for one in found] == [
-        ("load", "", "new"),
-        ("update", places[1], "paid"),
-        ("update", places[2], "sent"),
+    lake.create("uncoded", {**columns, name: "string", "dms_row": "int"}, rows)
+    call = f"dms_changes({relation('uncoded')}, ['id'], columns=['id', 'state']{order})"
+    found = lake.rows(f"{project.sql(call)} order by change_seq")
+    assert [(one["operation"], one["after"]["state"]) for one in found] == [
+        ("load", "new"),
+        ("update", "paid"),
+        ("update", "sent"),
     ]
+    assert [one["change_seq"] == "" for one in found] == [True, False, False]
     assert {one["reject_reason"] for one in found} == {None}
 
 

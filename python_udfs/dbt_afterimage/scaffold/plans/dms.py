@@ -29,7 +29,9 @@ def dms_changes(question: Question) -> Plan:
     operation = str(arguments.get("operation", "Op")).lower()
     by_name = sequences(landed.columns)
     has_operation = operation in map(str.lower, names_of(landed.columns))
-    by_digits = _by_digits(question, operation) if has_operation and not by_name else []
+    by_digits: list[str] = []
+    if has_operation and not by_name:
+        by_digits = list(question.written_order or _by_digits(question, operation))
     order = arguments.get("order_by") or by_name or by_digits
     if has_operation and (not order or (len(order) > 1 and "order_by" not in arguments)):
         which = f"{len(order)} columns …change_seq"
@@ -48,7 +50,8 @@ def dms_changes(question: Question) -> Plan:
     plan = Plan(landed.identifier, list(question.key), [], landed_rows=landed.reference)
     if by_digits and "order_by" not in arguments:
         plan.call["order_by"] = repr(order)
-        plan.notes.append(f"order_by: {order[0]}, the 35 digits of $AR_H_CHANGE_SEQ. Check it.")
+        if not question.written_order:
+            plan.notes.append(f"order_by: {order[0]}, the 35 digits of $AR_H_CHANGE_SEQ. Check it.")
     if "time" not in arguments:
         header |= _add_dms_time(plan, question, operation, header, by_name or by_digits)
     plan.columns = [column for column in landed.columns if column.name.lower() not in header]

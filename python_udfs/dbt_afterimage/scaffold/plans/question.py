@@ -53,6 +53,7 @@ class Question:
         written_absent: Its `null_is_absent`; none if it has none.
         written_encoding: Its `mask_encoding`; none if it has none.
         written_statuses: Its `statuses`; none if it has none.
+        written_order: Its `order_by`; none if it has none.
         written_places: Its `position`, `headers` and `time`, as they stand there; none for one that
             it does not have, and empty without a model.
         undeclared: Columns that its table warns of, as messages have them and it does not.
@@ -73,6 +74,7 @@ class Question:
     written_absent: Sequence[str] | None = None
     written_encoding: str | None = None
     written_statuses: Sequence[str] | None = None
+    written_order: Sequence[str] | None = None
     written_places: Mapping[str, str | None] = field(default_factory=dict)
     undeclared: Sequence[str] = ()
     is_staged: bool = False
