@@ -1,5 +1,6 @@
 {{ config(materialized='change_stream') }}
 
+{#- Only to show the rule: for a history of the table, leave `driver_user` out. -#}
 {{
     afterimage.netiq_event_log(
         ref('netiq_view_usr_log'),

@@ -88,9 +88,9 @@ class _History:
 
     def __init__(self, node: Any, columns: Sequence[Column], unique_key: Sequence[str]) -> None:
         by_name = {column.name.lower(): column for column in columns}
-        # Where it is in `meta`, dbt warns of asking the config itself.
+        # As the macro `_option`. `config.get` would warn of an option in `meta`.
         option, config = "meta_column_names", node.config
-        renamed = config.meta.get(option) or config.get(option) or {}
+        renamed = config.extra.get(option, config.meta.get(option)) or {}
         names = {name: name for name in META} | dict(renamed)
         missing = [names[name] for name in META if names[name].lower() not in by_name]
         if missing:

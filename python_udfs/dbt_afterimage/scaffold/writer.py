@@ -216,7 +216,7 @@ class Writer:
         meta = _renamed(plan.columns, meta_columns, "history_")
         if history is not None and history.config.materialized == "history":
             option, config = "meta_column_names", history.config
-            meta = dict(config.meta.get(option) or config.get(option) or {})
+            meta = dict(config.extra.get(option, config.meta.get(option)) or {})
         if "meta_column_names" in self.entry.history and self._is_written("history"):
             meta = dict(self.entry.history["meta_column_names"] or {})
         columns = [self._data_column(column) for column in plan.columns]
