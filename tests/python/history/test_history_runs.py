@@ -602,8 +602,12 @@ def test_dbt_may_append_its_comment_to_a_statement(unbuilt: Project, lake: Lake)
     settings.unlink()
     settings.write_text(given + "query-comment: {append: true}\n")
     lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    named = "unique_key=['id'], columns=['id', 'name', 'city']"
+    call = f"scd2({relation('changes')}, {named})"
+    unbuilt.model("people_versions", f"{{{{ {call} }}}}", materialized="table")
     unbuilt.dbt("run", "--full-refresh")
     assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
+    assert len(lake.rows(f"select * from {SCHEMA}.people_versions")) == 1
 
 
 @pytest.mark.minutes
