@@ -2661,7 +2661,7 @@ def test_an_event_log_may_lack_columns_that_no_event_fills(
 
 
 def test_several_rows_of_a_key_of_an_event_log_have_a_note(lake: Lake, init: Init) -> None:
-    """A child table has only a foreign key, and its events bear the key of the parent."""
+    """A child table has only a foreign key, and its events have the key of the parent."""
     told: list[tuple[int, int, str | None, str | None, str | None]] = [
         (0, 1, "phoneno", None, "555-0"),
         (0, 4, None, None, None),
