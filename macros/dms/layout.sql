@@ -97,7 +97,8 @@
 {#- The order of changes that the columns of `order_by` give. `types` are by names in lower case, `times` holds a
     timestamp for each text column that is a time. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
-    - `is_empty`: whether none has a value; `no_sequence`: whether none has a sequence; `time`: the time in a sequence; `shown`: the values as people read them,
+    - `is_empty`: whether none has a value; `no_sequence`: whether none has a sequence; `time`: the time in a sequence;
+      `shown`: the values as people read them,
     - `has_sequence`: whether each change has a place of its own; `forms`: what each column is read as, since a time, a
       number and a text of the same column do not sort together,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}

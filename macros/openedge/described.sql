@@ -67,7 +67,7 @@ described as (
 {#- Columns of an update that it does not have: an update holds the fields that it changed and the identifying fields of
     the policy, and NULL in the others (OpenEdge SQL Development, "Propagate change details to the Data Warehouse"). A NULL
     was set if the field map flags the column, or, without a map, if the row before has a value there. A map of unknown
-    fields alone is none. The result is NULL if there is no such column. -#}
+    fields alone counts as no map. NULL if the update has all columns. -#}
 {%- macro _openedge_absent_columns(layout) -%}
     {%- set columns = layout.columns | reject('in', layout.unique_key) | list -%}
     {%- if not columns -%}
@@ -174,15 +174,10 @@ nullif(array_compact(array(
     -- With a row before, a column that is NULL in both has not changed.
     if(
         flagged_columns is null and before_image is null and absent_columns is not null,
-        {{ afterimage._openedge_no_map_warning() }},
+        'without a field map NULL counts as unchanged, though it may have been set',
         null
     ),
     if(before_reason is not null, concat('before-image left out: ', before_reason), null),
     if(has_forms, 'parts of this record came in several forms, of which one counts', null)
 )), cast(array() as array<string>))
-{%- endmacro -%}
-
-
-{%- macro _openedge_no_map_warning() -%}
-'without a field map NULL counts as unchanged, though it may have been set'
 {%- endmacro -%}

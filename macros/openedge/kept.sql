@@ -183,7 +183,7 @@ case
 {%- endmacro -%}
 
 
-{#- An array of names; NULL if there is none. -#}
+{#- An array of names, NULL in place of an empty one. -#}
 {%- macro _openedge_names_or_null(names) -%}
     {{ return('nullif(' ~ names ~ ', cast(array() as array<string>))') }}
 {%- endmacro -%}
