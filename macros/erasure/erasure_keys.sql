@@ -85,6 +85,12 @@
         {%- set values = [] -%}
         {%- for name in unique_key -%}
             {%- for given_name in key if given_name | lower == name | lower -%}
+                {%- if types[name] == 'string' and key[given_name] is not string -%}
+                    {%- do exceptions.raise_compiler_error(
+                        "erase: put the value of the text column " ~ name ~ " in quotes, as in {" ~ name ~ ": '0042'}: YAML reads"
+                        ~ " 0042 as the number 34. Got: " ~ key[given_name]
+                    ) -%}
+                {%- endif -%}
                 {%- do values.append(key[given_name] | string) -%}
             {%- endfor -%}
         {%- endfor -%}

@@ -67,7 +67,7 @@
             ~ path.format(column='file_path') ~ ' from ' ~ relation ~ '.files union all select '
             ~ path.format(column='path') ~ ' from ' ~ relation ~ '.all_manifests union all select '
             ~ path.format(column='manifest_list') ~ ' from ' ~ relation
-            ~ ".snapshots) and (path like '%.avro' or path not like '%/metadata/%' and path not like '%.metadata.json%') limit 10"
+            ~ ".snapshots) and (path like '%.avro' or path not rlike '/metadata/[^/]*$' and path not like '%.metadata.json%') limit 10"
         ) -%}
         {%- do files.extend(found.columns[0].values()) -%}
         {%- do run_query('drop view afterimage_files') -%}

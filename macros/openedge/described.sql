@@ -66,15 +66,14 @@ described as (
 
 {#- Columns of an update that it does not have: an update holds the fields that it changed and the identifying fields of
     the policy, and NULL in the others (OpenEdge SQL Development, "Propagate change details to the Data Warehouse"). A NULL
-    was set if the field map flags the column, or, without a map, if the row before has a value there. A map of unknown
-    fields alone counts as no map. NULL if the update has all columns. -#}
+    was set if the field map flags the column, or, without a map, if the row before has a value there. NULL if the update
+    has all columns. -#}
 {%- macro _openedge_absent_columns(layout) -%}
     {%- set columns = layout.columns | reject('in', layout.unique_key) | list -%}
     {%- if not columns -%}
         {{ return('cast(null as array<string>)') }}
     {%- endif -%}
-    {%- set lacks = 'image.{column} is null and if('
-        ~ 'flagged_columns is null or (size(flagged_columns) = 0 and size(unknown_fields) > 0), '
+    {%- set lacks = 'image.{column} is null and if(flagged_columns is null, '
         ~ 'before_image.{column} is null, not array_contains(flagged_columns, {name}))' -%}
 if(
     kind = 'update' and image is not null and reject_reason is null,

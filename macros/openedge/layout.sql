@@ -104,7 +104,7 @@
         'columns': columns,
         'types': afterimage._column_types(landed.data),
         'unique_key': afterimage._match_column_case(unique_key, columns),
-        'fields': afterimage._openedge_fields(ordinals, columns),
+        'fields': afterimage._openedge_fields(ordinals, columns, landed.no_fields),
         'change': afterimage._openedge_expressions(landed.metadata),
         'tracking': afterimage._openedge_expressions(source.metadata),
         'details': details,
@@ -164,9 +164,10 @@
 
 
 {#- The fields of the source table, numbered as in the field map and in `_Continuation-Position`, each with its
-    requested columns. The elements of an array may be separate columns, `name__1`, `name__2`. -#}
-{%- macro _openedge_fields(ordinals, columns) -%}
-    {%- set fields = [] -%}
+    requested columns. The elements of an array may be separate columns, `name__1`, `name__2`. What is no field has the
+    last number. -#}
+{%- macro _openedge_fields(ordinals, columns, no_fields) -%}
+    {%- set fields, numbers = [], [] -%}
     {%- for name in ordinals -%}
         {%- set element = modules.re.match('^(.+)__([0-9]+)$', name) -%}
         {%- set base = element.group(1) if element else name -%}
@@ -175,13 +176,13 @@
         {%- if place > 1 and previous and previous.base == base and previous.names | length == place - 1 -%}
             {%- do previous.names.append(name) -%}
         {%- else -%}
-            {%- do fields.append({
-                'number': fields | length + 1, 'base': base if place == 1 else none, 'names': [name]
-            }) -%}
+            {%- do fields.append({'base': base if place == 1 else none, 'names': [name]}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for field in fields -%}
+        {%- do numbers.append(loop.index) if field.names[0] not in no_fields -%}
         {%- do field.update({
+            'number': fields | length if field.names[0] in no_fields else numbers | length,
             'name': field.base if field.names | length > 1 else field.names[0],
             'is_array': field.names | length > 1,
             'columns': field.names | select('in', columns) | list,
@@ -193,7 +194,7 @@
 
 {#- The columns of a relation: metadata by its role, with all `names`, and data. Metadata has known names, which
     landings vary (`_Change_Sequence`, `_Array-Index`). A leading underscore alone proves nothing: fields of a source
-    table may have one. -#}
+    table may have one. `no_fields` are data that no field of the source table has: a `_Recid` that is declared. -#}
 {%- macro _openedge_columns(relation, declared, field_map) -%}
     {%- set of_change_table = {
         'tranid': 'transaction_id', 'timestamp': 'time', 'changesequence': 'sequence',
@@ -206,7 +207,7 @@
         'sourcepartitionid': 'partition_id', 'tenantid': 'tenant_id', 'username': 'user_name',
         'version': 'unused', 'usermisc': 'unused', 'misc': 'unused'
     } -%}
-    {%- set found = {'metadata': {}, 'data': [], 'names': []} -%}
+    {%- set found = {'metadata': {}, 'data': [], 'names': [], 'no_fields': []} -%}
     {%- for column in afterimage._existing_columns('openedge_change_table', relation) -%}
         {%- do found.names.append(column.name) -%}
         {%- set name = (column.name | lower | replace('-', '') | replace('_', ''))
@@ -231,6 +232,7 @@
             {%- endif -%}
         {%- else -%}
             {%- do found.data.append(column) -%}
+            {%- do found.no_fields.append(column.name) if of_tracking_table.get(name) == 'record_id' -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(found) }}

@@ -77,24 +77,28 @@ tracked_changes as (
 select
     field_map,
     if(
-        positions is null and field_names is null,
-        null,
-        flatten(array_compact(array(
-            {%- for field in layout.fields if field.columns %}
-            if(
-                array_contains(positions, {{ field.number }})
-                or array_contains(field_names, {{ afterimage._literal(field.name | lower | replace('-', '_')) }}),
-                {{ afterimage._string_array(field.columns) }},
-                null
-            ){{ ',' if not loop.last }}
-            {%- endfor %}
-        )))
-    ) as flagged_columns,
-    if(
         positions is not null,
         cast(filter(positions, k -> k > {{ layout.fields | length }}) as array<string>),
         array_except(field_names, {{ afterimage._string_array(all_names) }})
     ) as unknown_fields,
+    if(
+        positions is null and field_names is null,
+        null,
+        -- A map of unknown fields alone counts as none, such as one that was read wrongly.
+        nullif(
+            flatten(array_compact(array(
+                {%- for field in layout.fields if field.columns %}
+                if(
+                    array_contains(positions, {{ field.number }})
+                    or array_contains(field_names, {{ afterimage._literal(field.name | lower | replace('-', '_')) }}),
+                    {{ afterimage._string_array(field.columns) }},
+                    null
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
+            ))),
+            if(size(unknown_fields) > 0, cast(array() as array<string>), null)
+        )
+    ) as flagged_columns,
     positions is not null or field_names is not null as is_decoded
 
 from (

@@ -17,7 +17,7 @@ select
 from {{ model }}
 where
     reject_reason <> 'erased'
-    {%- for pattern in expected_rejects or [] %}
+    {%- for pattern in ([expected_rejects] if expected_rejects is string else expected_rejects or []) %}
     and reject_reason not like {{ afterimage._literal(pattern) }}
     {%- endfor %}
 {%- if unique_key %}

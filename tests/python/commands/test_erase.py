@@ -489,6 +489,10 @@ def test_a_text_may_be_a_number_below(
     lake.create("texts__ct", COLUMNS, rows)
     lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
     project.dbt("run", "--full-refresh")
+    # dbt reads `--args` as YAML, where 042 is 34.
+    with pytest.raises(DbtError):
+        erase(project, staging="stg_texts", keys=[{"code": 34}])
+    assert "put the value of the text column code in quotes" in capfd.readouterr().out
     assert typed(project, "stg_texts", "code=042", "--dry-run") == 0
     assert "texts_int: 1 rows" in capfd.readouterr().out
     assert typed(project, "stg_texts", "code=042", "--yes") == 0
@@ -1438,6 +1442,21 @@ def test_an_erasure_does_not_hide_that_a_table_was_rolled_back(
     for name in MODELS:
         assert found_in_files(lake, name) == set(), name
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.needs("iceberg")
+def test_a_folder_called_metadata_may_be_above_a_table(project: Project, lake: Lake) -> None:
+    lake.spark.sql("create namespace if not exists metadata")
+    lake.spark.sql("create or replace table metadata.small using iceberg as select 1 as id")
+    [held] = lake.rows("select input_file_name() as file from metadata.small")
+    file = Path(held["file"].removeprefix("file:"))
+    left = f"{{{{ _iceberg_files_left({relation('small', 'metadata')}) }}}}"
+    left = f"{{% if execute %}}{left}{{% endif %}}"
+    assert project.compile(left) == "[]"
+    shutil.copy(file, file.with_name("left-by-a-killed-run.parquet"))
+    assert "left-by-a-killed-run.parquet" in project.compile(left)
+    lake.spark.sql("drop table metadata.small purge")
+    lake.spark.sql("drop namespace metadata")
 
 
 @pytest.mark.slow

@@ -248,17 +248,20 @@ def test_landed_files_are_bounded_as_numbers(project: Project, lake: Lake) -> No
 def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     pruned: str, project: Project, lake: Lake
 ) -> None:
-    """A row of one table lands again after a consumer has deleted its rows from the other."""
+    """Rows of one table land again after a consumer has deleted their rows from the other.
+
+    The field map of 11 is in Base64, so the row before tells that it set the name to NULL.
+    """
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
     at = datetime(2024, 3, 1)
 
-    def change(sequence: int, operation: int, name: str) -> Row:
+    def change(sequence: int, operation: int, name: str | None) -> Row:
         row = {"_Change-Sequence": sequence, "_Operation": operation, "_Time-Stamp": at}
         return {**row, "id": 1, "name": name}
 
-    def tracked(sequence: int) -> Row:
+    def tracked(sequence: int, field_map: str = "name") -> Row:
         row = {"_Change-Sequence": sequence, "_Operation": 4, "_Source-Table-Number": 12}
-        return {**row, "_Time-Stamp": at, "_Change-FieldMap": "name", "_User-Name": "ann"}
+        return {**row, "_Time-Stamp": at, "_Change-FieldMap": field_map, "_User-Name": "ann"}
 
     project.stream(
         "stg_pruned",
@@ -266,23 +269,29 @@ def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
         f" tracking={relation('pruned_tracking')}, source_table_number=12)",
     )
     run = ("run", "--select", "stg_pruned")
-    lake.create("pruned__cdc", columns, [change(12, 3, "a"), change(12, 4, "b")])
-    lake.create("pruned_tracking", TRACKING_COLUMNS, [tracked(12)])
+    first = [change(11, 3, "a"), change(11, 4, None), change(12, 3, "a"), change(12, 4, "b")]
+    maps = [tracked(11, "yAAAA=="), tracked(12)]
+    lake.create("pruned__cdc", columns, first)
+    lake.create("pruned_tracking", TRACKING_COLUMNS, maps)
     project.dbt(*run, "--full-refresh")
-    before = lake.rows(f"select * from {SCHEMA}.stg_pruned")
+    before = lake.rows(f"select * from {SCHEMA}.stg_pruned order by change_seq")
+    assert [row["absent_columns"] for row in before] == [None, None]
     lake.spark.sql(f"delete from {SCHEMA}.{pruned}")
     changes = [change(13, 3, "b"), change(13, 4, "c")]
-    kept = [change(12, 3, "a"), change(12, 4, "b")] if pruned == "pruned_tracking" else []
+    kept = first if pruned == "pruned_tracking" else []
     lake.append("pruned__cdc", columns, changes + kept)
-    tracking = [tracked(13)] + ([tracked(12)] if pruned == "pruned__cdc" else [])
+    tracking = [tracked(13), *(maps if pruned == "pruned__cdc" else [])]
     lake.append("pruned_tracking", TRACKING_COLUMNS, tracking)
     project.dbt(*run)
 
-    [known, new] = lake.rows(f"select * from {SCHEMA}.stg_pruned order by change_seq")
-    # Of its two change rows two more copies have landed.
-    landed = {"ingested_at": known["ingested_at"], "source_rows": 4} if kept else {}
-    assert [known] == [{**row, **landed} for row in before]
-    assert (known["reject_reason"], known["tracking"]["user_name"]) == (None, "ann")
+    [*known, new] = lake.rows(f"select * from {SCHEMA}.stg_pruned order by change_seq")
+    # Of their two change rows two more copies have landed.
+    landed = {"ingested_at": known[0]["ingested_at"], "source_rows": 4} if kept else {}
+    assert known == [{**row, **landed} for row in before]
+    assert [(row["reject_reason"], row["tracking"]["user_name"]) for row in known] == [
+        (None, "ann"),
+        (None, "ann"),
+    ]
     assert new["after"] == {"id": 1, "name": "c"}
 
 
@@ -813,6 +822,19 @@ def test_a_field_map_that_cannot_be_decoded_does_not_say_what_changed(
     [row] = lake.rows(sql)
     assert row["changed_columns"] is None
     assert row["warnings"] == [f"the field map cannot be decoded: {field_map}"]
+
+
+def test_a_recid_in_place_of_a_key_is_no_field_of_the_map(project: Project, lake: Lake) -> None:
+    columns = {"_Recid": "bigint", **CHANGE_COLUMNS, "_Change-FieldMap": "string"}
+    columns |= {"item": "int", "price": "int"}
+    header = {"_Recid": 47, "_Change-Sequence": 2, "_Operation": 4, "_Change-FieldMap": "01"}
+    lake.create("recid__cdc", columns, [header])
+    names = ["_Recid", "item", "price"]
+    call = (
+        f"openedge_change_table({relation('recid__cdc')}, unique_key=['_Recid'], columns={names})"
+    )
+    [row] = lake.rows(project.sql(call))
+    assert (row["changed_columns"], row["absent_columns"]) == (["price"], ["item"])
 
 
 LANDED = {

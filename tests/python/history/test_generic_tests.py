@@ -148,16 +148,18 @@ def test_a_stream_is_clear(project: Project, lake: Lake) -> None:
     columns = contract_columns("id: int, name: string")
     stream = relation("made_changes_2")
     lake.create("made_changes_2", columns, [*sound, lost, rejected, tombstone])
-    plain, keyed, narrow = project.sqls(
+    plain, keyed, of_a_text, narrow = project.sqls(
         [
             f"test_change_stream_is_clear({stream})",
             f"test_change_stream_is_clear({stream}, ['id'], expected_rejects=['tombstone:%'])",
+            f"test_change_stream_is_clear({stream}, ['id'], expected_rejects='tombstone:%')",
             f"test_change_stream_is_clear({stream}, ['id'], columns=['id'])",
         ]
     )
     reasons = ["rejected: the sequence is missing", "rejected: tombstone: the value is NULL"]
     assert sorted(row["finding"] for row in lake.rows(plain)) == reasons
     assert sorted(row["finding"] for row in lake.rows(narrow)) == reasons
+    assert of_a_text == keyed
     found = {row.pop("finding"): row for row in lake.rows(keyed)}
     assert found == {
         reasons[0]: {

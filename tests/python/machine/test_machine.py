@@ -28,7 +28,7 @@ from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
 from dialect_qlik import HEADER, as_masked, as_staged, landed_rows
 from ends import at_work, interrupted
 from histories import in_order, jinja, text
-from machines import Raw, Tables, moments, search
+from machines import Raw, Tables, moments, search, some_ends
 from reference import META_COLUMNS, Change, Row, audit, current, history
 from strategies import DOMAINS, Options, Stream, merged_streams, options
 
@@ -279,11 +279,12 @@ class Machine(Tables):
         self.dbt("test", *left_out)
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(data=st.data(), number=moments, after=st.booleans())
-    def end_a_run(self, data: st.DataObject, number: int, after: bool) -> None:
-        """End a run at a statement; a plain run puts it right."""
-        self.may_land(data)
-        self.end_a_run_at(number, after)
+    @rule(data=st.data(), ends=some_ends)
+    def end_runs(self, data: st.DataObject, ends: list[tuple[int, bool]]) -> None:
+        """End runs, each at a statement; a plain run puts it right."""
+        for number, after in ends:
+            self.may_land(data)
+            self.end_a_run_at(number, after)
         self.run_all()
 
     @precondition(lambda self: HISTORY in self.known)

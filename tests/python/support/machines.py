@@ -29,6 +29,8 @@ FAILURES = (Exception, pytest.fail.Exception)
 SHRINKS = os.environ.get("AFTERIMAGE_SHRINKS", "yes") == "yes"
 # The statements of a run that write, by number. Among the first it looks for what has landed.
 moments = st.integers(1, 6) | st.integers(1, 22)
+# Where runs end, one after the other: at which statement, and whether after it.
+some_ends = st.lists(st.tuples(moments, st.booleans()), min_size=1, max_size=3)
 
 
 @dataclass

@@ -16,9 +16,12 @@ def openedge_change_table(question: Question) -> Plan:
     landed, tracking = question.landed, question.others.get("tracking")
     field_map = question.arguments.get("field_map")
 
+    listed = question.arguments.get("columns") or []
+
     def layout(place: Landed) -> Any:
+        declared = listed if place is landed else []
         return question.project.macro(
-            "_openedge_columns", relation=place.relation, declared=[], field_map=field_map
+            "_openedge_columns", relation=place.relation, declared=declared, field_map=field_map
         )
 
     columns = [Column(one["name"], one["type"]) for one in layout(landed)["data"]]

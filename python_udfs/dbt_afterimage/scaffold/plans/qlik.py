@@ -381,9 +381,10 @@ def _check_one_table(name: str, bodies: Sequence[_Body]) -> None:
         )
         one = text_literal(visible(tables[0]))
         answer = (
-            "Write and build a model that selects one (where get_json_object(value,"
-            f" '$.message.data.{visible(column)}') = {one}), give that one, and put this one under"
-            " `ignore` in afterimage.yml"
+            f"Write and build a model that selects one (where {one} in (get_json_object(value,"
+            f" '$.message.data.{visible(column)}'), get_json_object(value, '$.message.beforeData."
+            f"{visible(column)}')), without `message.` if they have no envelope), give that one,"
+            " and put this one under `ignore` in afterimage.yml"
         )
     elif other - widest:
         mine, others = visible(min(widest - other)), visible(min(other - widest))
