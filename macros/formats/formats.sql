@@ -84,15 +84,21 @@
 
 
 {#- Raises an error if the model's table exists and dbt did not find it: to build it would lose what it alone still has.
-    Spark lists the tables of a schema without its catalog, see spark__list_relations_without_caching. -#}
+    Spark lists the tables of a schema without its catalog, see spark__list_relations_without_caching. For dbt-spark a
+    schema is empty if one of its tables is dropped while Spark lists them; before 1.11 after any error. -#}
 {%- macro _check_listed(existing_relation) -%}
-    {%- if existing_relation is none and '.' in this.schema and not should_full_refresh()
+    {%- set names_catalog = '.' in this.schema -%}
+    {%- if existing_relation is none and (names_catalog or target.type == 'spark') and not should_full_refresh()
         and adapter.get_columns_in_relation(this) -%}
         {%- do exceptions.raise_compiler_error(
             model.config.materialized ~ ' ' ~ model.name ~ ': ' ~ this ~ ' exists, but dbt does not find it, as the schema'
             ~ " names its catalog. For Iceberg's `SparkCatalog` write this line into dbt_project.yml: dispatch:"
             ~ ' [{macro_namespace: dbt, search_order: [' ~ project_name ~ ', afterimage, dbt]}]. For any other catalog make'
             ~ ' it the default one (`spark.sql.defaultCatalog`), and name the schema without it. Got: ' ~ this.schema
+            if names_catalog
+            else model.config.materialized ~ ' ' ~ model.name ~ ': ' ~ this ~ ' exists, but dbt did not find it when it listed'
+            ~ ' the schema: another job may have dropped a table at that moment, or the catalog failed. Run again. Got: '
+            ~ this.schema
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -488,26 +488,30 @@ def test_net_changes_of_sqlserver_are_read_with_a_place_of_their_own(
 def test_a_stream_of_ones_own_is_the_stream_of_a_history(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """The second commit overwrites the table; the third comes in a run of its own."""
+    """The second commit overwrites the table; the others come in a run of their own.
+
+    The last one changes a key.
+    """
     columns = {"id": "int", "balance": "int", "_change_type": "string", "_commit_version": "bigint"}
     columns |= {"_commit_timestamp": "timestamp"}
     told = [
         (1, [(1, 10, "insert"), (2, 20, "insert")]),
         (2, [(1, 10, "delete"), (2, 20, "delete"), (1, 11, "insert")]),
         (3, [(1, 11, "update_preimage"), (1, 12, "update_postimage")]),
+        (4, [(1, 12, "update_preimage"), (3, 12, "update_postimage")]),
     ]
     rows = [
         [dict(zip(columns, (*values, n, datetime(2024, 1, n)), strict=True)) for values in changes]
         for n, changes in told
     ]
     project = make_project("own_stream")
-    sql = documented("reference/change_contract.md", "with placed as (")
+    sql = documented("reference/change_contract.md", "with feed as (")
     options = {"materialized": "incremental", "incremental_strategy": "append"}
     project.model("stg_accounts", sql, **options, file_format=FORMAT)
     project.history("accounts_history", "stg_accounts")
     lake.create("account_changes", columns, rows[0] + rows[1])
     project.dbt("run", "--full-refresh")
-    lake.append("account_changes", columns, rows[2])
+    lake.append("account_changes", columns, rows[2] + rows[3])
     project.dbt("run")
     versions = lake.rows(
         "select id, balance, day(valid_from) as first, day(valid_to) as last, closed_by"
@@ -516,8 +520,9 @@ def test_a_stream_of_ones_own_is_the_stream_of_a_history(
     assert [tuple(row.values()) for row in versions] == [
         (1, 10, 1, 2, "delete"),
         (1, 11, 2, 3, "update"),
-        (1, 12, 3, None, None),
+        (1, 12, 3, 4, "delete"),
         (2, 20, 1, 2, "delete"),
+        (3, 12, 4, None, None),
     ]
 
 

@@ -87,6 +87,21 @@ def test_another_adapter_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.slow
+def test_a_schema_that_is_listed_as_empty_replaces_no_table(
+    project: Project, lake: Lake, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So dbt-spark says if another job drops a table while Spark lists them."""
+    before, version = lake.contents(*TABLES), runs.snapshot()
+    monkeypatch.setattr(SparkAdapter, "list_relations_without_caching", lambda *_: [])
+    with pytest.raises(DbtError) as error:
+        project.dbt("run", "--select", *TABLES)
+    said = " ".join(str(error.value).split())
+    for name in TABLES:
+        assert f"{SCHEMA}.{name} exists, but dbt did not find it" in said
+    assert (lake.contents(*TABLES), runs.snapshot()) == (before, version)
+
+
+@pytest.mark.slow
 def test_a_format_in_capitals_is_the_same_format(project: Project, lake: Lake, runs: Runs) -> None:
     """Spark takes `using ICEBERG`, so the tables are no others."""
     lake.spark.sql(f"delete from {SCHEMA}.{RAW} where header__change_seq <= '{at(2)}'")
