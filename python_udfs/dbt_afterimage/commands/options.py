@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Where
+from dbt_afterimage.text import visible
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,5 +58,15 @@ def found_at(path: Path) -> tuple[str, str]:
 
 
 def parse_csv(text: str) -> Sequence[str]:
-    """Return the fields of one line of CSV."""
-    return next(csv.reader([text], strict=True), [""])
+    """Return the fields of one line of CSV.
+
+    Raises:
+        AfterimageError: It is none.
+    """
+    try:
+        return next(csv.reader([text], strict=True), [""])
+    except csv.Error as error:
+        raise AfterimageError(
+            f"a text with quotes must be quoted as in CSV, each of its quotes twice ({error})."
+            f" Got: {visible(text)}"
+        ) from None

@@ -20,7 +20,7 @@ from conftest import Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.commands import health, init, up
 from dbt_afterimage.commands.news import _of_up, _unread
-from dbt_afterimage.commands.options import where_options
+from dbt_afterimage.commands.options import parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, news, record
 from dbt_afterimage.fleet.news import Reader
@@ -421,15 +421,25 @@ def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
     file.write_text(yaml.safe_dump(said))
     project.file("models/one.sql", "select 1 as id")
 
-    def settings(loaded: str) -> str:
+    def settings(loaded: str, target: str | None = None) -> str:
         monkeypatch.setenv("LOADED", loaded)
         profiles = str(tmp_path / "profiles")
-        where = Where(project_dir=str(tmp_path), profiles_dir=profiles)
+        where = Where(project_dir=str(tmp_path), profiles_dir=profiles, target=target)
         return record.settings_of(Opened(where))
 
     before = settings("2020-01-01")
     assert settings("2021-01-01") != before
     assert settings("2020-01-01") == before
+    # A scheduler names the target; a person leaves it out, as it is the default.
+    assert settings("2020-01-01", os.environ.get("DBT_TARGET", "local")) == before
+    monkeypatch.setenv("DBT_VARS", "{loaded: 1}")
+    assert settings("2020-01-01") != before
+
+
+def test_a_key_on_a_command_line_is_a_line_of_csv() -> None:
+    assert list(parse_csv('"Bob, Inc",eu')) == ["Bob, Inc", "eu"]
+    with pytest.raises(AfterimageError, match="each of its quotes twice"):
+        parse_csv('"Bob" Inc,eu')
 
 
 def test_the_project_is_the_one_of_dbt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
