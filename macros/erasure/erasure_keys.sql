@@ -87,7 +87,7 @@
             {%- for given_name in key if given_name | lower == name | lower -%}
                 {%- if types[name] == 'string' and key[given_name] is not string -%}
                     {%- do exceptions.raise_compiler_error(
-                        "erase: put the value of the text column " ~ name ~ " in quotes, as in {" ~ name ~ ": '0042'}: YAML reads"
+                        "erase: write the value of the text column " ~ name ~ " in quotes, as in {" ~ name ~ ": '0042'}: YAML reads"
                         ~ " 0042 as the number 34. Got: " ~ key[given_name]
                     ) -%}
                 {%- endif -%}

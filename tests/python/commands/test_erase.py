@@ -492,7 +492,7 @@ def test_a_text_may_be_a_number_below(
     # dbt reads `--args` as YAML, where 042 is 34.
     with pytest.raises(DbtError):
         erase(project, staging="stg_texts", keys=[{"code": 34}])
-    assert "put the value of the text column code in quotes" in capfd.readouterr().out
+    assert "write the value of the text column code in quotes" in capfd.readouterr().out
     assert typed(project, "stg_texts", "code=042", "--dry-run") == 0
     assert "texts_int: 1 rows" in capfd.readouterr().out
     assert typed(project, "stg_texts", "code=042", "--yes") == 0
