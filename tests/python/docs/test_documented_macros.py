@@ -24,9 +24,11 @@ PATH = re.compile(r"[\w./*{}-]*\.(?:sql|py|md|yml)\b")
 # Other names that look like ours: a topic of the registry; columns of other tools or of a recipe.
 OTHERS = {
     "docs/guides/intake.md": {"_metadata"},
+    "docs/operations/troubleshooting.md": {"_deleted", "_file", "_partition", "_pos", "_spec_id"},
     "docs/systems/debezium_messages.md": {"_schemas", "_id"},
     "docs/systems/dms_changes.md": {
-        *("_ab_cdc_cursor", "_ab_cdc_deleted_at", "_ab_cdc_lsn", "_commit_version"),
+        *("_ab_cdc_", "_ab_cdc_cursor", "_ab_cdc_deleted_at", "_ab_cdc_lsn", "_ab_cdc_updated_at"),
+        "_commit_version",
         *("dms_file", "dms_row", "dms_time"),
     },
     "docs/systems/qlik_change_table.md": {"_rescued_data"},
