@@ -18,7 +18,9 @@ BEFORE_IMAGE = "BI_…"
 FLATTENED_ROWS = (
     "If its messages are Debezium's flattened rows, nothing in them says what happened: let"
     " add.fields of ExtractNewRecordState name op, source.ts_ms, source.snapshot and source.txId"
-    " (MySQL and MariaDB: source.gtid), and set its delete.tombstone.handling.mode to rewrite"
+    " (MySQL and MariaDB: source.gtid), and set its delete.tombstone.handling.mode to rewrite. If"
+    ' they are Flink\'s debezium-json, which has no source: see "Limits" in'
+    " docs/systems/debezium_messages.md"
 )
 
 
@@ -282,7 +284,12 @@ def hint(columns: Sequence[Column]) -> str:
         columns: The table's columns.
     """
     here = {column.name.lower() for column in columns}
-    if {"__op", "__deleted"} & here or here.issuperset({"op", "after", "source"}):
+    of_iceberg = any(one.name.lower() == "_cdc" and "offset:" in one.type for one in columns)
+    if (
+        {"__op", "__deleted"} & here
+        or here.issuperset({"op", "after", "source"})
+        or of_iceberg  # Its sink's DebeziumTransform.
+    ):
         return (
             "Its columns look like those of Debezium's messages. Make a message of each row, in a"
             ' column `value`: see "Landed as columns" in docs/systems/debezium_messages.md'

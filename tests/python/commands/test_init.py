@@ -1303,6 +1303,7 @@ def test_columns_whose_placeholder_is_null_are_named(
         "pier": "int",
         "flags": ["null", {"type": "array", "items": ["null", "boolean"]}],
         "words": ["null", {"type": "array", "items": ["null", "string"]}],
+        "state": [{"type": "string", "connect.default": "new"}, "null"],
         "bits": ["null", registry_messages.logical("bytes", "io.debezium.data.Bits", length="9")],
     }
     envelope = registry_messages.envelope(
@@ -1310,12 +1311,13 @@ def test_columns_whose_placeholder_is_null_are_named(
     )
     change = {"op": "c", "ts_ms": 1, "before": None, "transaction": None}
     change["source"] = {"version": "3.6.3.Final", "lsn": 2, "schema": "public", "table": "piers"}
-    change["after"] = {"pier": 5, "flags": [True], "words": ["a"], "bits": b"5"}
+    change["after"] = {"pier": 5, "flags": [True], "words": ["a"], "state": "new", "bits": b"5"}
     framed = registry_messages.framed(1, envelope, change)
     land_table(lake, "piers", {"value": "binary"}, [{"value": framed}])
     registered = [{"id": 1, "schema": json.dumps(envelope)}]
     land_table(lake, "pier_schemas", {"id": "int", "schema": "string"}, registered)
-    init.ok("landing.piers", "--key", "pier", "--metadata", "landing.pier_schemas")
+    output = init.ok("landing.piers", "--key", "pier", "--metadata", "landing.pier_schemas")
+    assert "columns with a default: state. Unless the connector has value.converter" in output
     staging = (project.folder / "models/staging/debezium/stg_debezium__piers.sql").read_text()
     assert "null_is_absent=['flags', 'bits']" in staging
 

@@ -32,18 +32,26 @@ def decimal(precision: int, scale: int) -> dict[str, Any]:
 
 
 def record(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a record. A type that may be NULL has NULL as its default, as Kafka Connect writes."""
+    """Return a record. A type that may be NULL has NULL as its default, as Kafka Connect writes.
+
+    Where the database has a default, NULL is the second type.
+    """
     return {
         "type": "record",
         "name": name,
         "namespace": "server.public.t",
         "fields": [
-            {"name": field, "type": kind}
-            | ({"default": None} if isinstance(kind, list) and kind[0] == "null" else {})
-            for field, kind in fields.items()
+            {"name": field, "type": kind} | _default(kind) for field, kind in fields.items()
         ],
         "connect.name": f"server.public.t.{name}",
     }
+
+
+def _default(kind: Any) -> dict[str, Any]:
+    first = kind[0] if isinstance(kind, list) else None
+    if isinstance(first, dict) and "connect.default" in first:
+        return {"default": first["connect.default"]}
+    return {"default": None} if first == "null" else {}
 
 
 def envelope(row: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:

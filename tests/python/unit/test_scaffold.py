@@ -2041,6 +2041,14 @@ def test_what_may_be_debezium_s_has_a_hint(names: str, said: str) -> None:
     assert bool(said) == bool(found)
 
 
+def test_a_table_of_iceberg_s_own_sink_has_a_hint() -> None:
+    """Read as dms_changes, as the general text proposes, its placeholders would be values."""
+    columns = [Column("id", "int"), Column("_cdc", "struct<op:string,ts:timestamp,offset:bigint>")]
+    assert "Make a message of each row" in hint(columns)
+    # Of its DmsTransform.
+    assert hint([Column("id", "int"), Column("_cdc", "struct<op:string,ts:string>")]) == ""
+
+
 @pytest.mark.parametrize(
     ("key", "said"),
     [
@@ -2052,6 +2060,35 @@ def test_what_may_be_debezium_s_has_a_hint(names: str, said: str) -> None:
 def test_a_key_without_names_is_no_missing_key(key: str | None, said: str) -> None:
     with pytest.raises(NoKey, match=re.escape(f"({said})")):
         plan_of_debezium([debezium("vans", id=1)], beside=["key"], values=[[key]], key=())
+
+
+@pytest.mark.parametrize("form", ["envelope", "flattened"])
+def test_a_column_with_a_default_that_may_be_null_has_a_note(form: str) -> None:
+    """Unless a message shows that the converter writes NULL as NULL."""
+    fields: list[dict[str, Any]] = [
+        {"field": "id", "type": "int32", "optional": False, "default": 0},
+        {"field": "state", "type": "string", "optional": True, "default": "new"},
+        {"field": "size", "type": "int32", "optional": True, "default": 0},
+        {"field": "note", "type": "string", "optional": True},
+        # Of `source`. Its default is not the database's.
+        {"field": "__source_snapshot", "type": "string", "optional": True, "default": "false"},
+    ]
+
+    def message(**row: Any) -> str:
+        if form == "flattened":
+            row |= {"__op": "c", "__deleted": "false", "__source_snapshot": None}
+            return json.dumps({"schema": {"fields": fields}, "payload": row})
+        after = {"schema": {"fields": [{"field": "after", "fields": fields[:-1]}]}}
+        return json.dumps(after | {"payload": json.loads(debezium("public.vans", **row))})
+
+    full = message(id=1, state="new", size=5, note=None)
+    said = " ".join(plan_of_debezium([full]).notes)
+    assert "columns with a default: state, size. Unless the connector has value.converter" in said
+    kept = message(id=2, state="new", size=None, note=None)
+    assert "columns with a default" not in " ".join(plan_of_debezium([full, kept]).notes)
+    # Nothing shows the default of a column without a schema.
+    bare = debezium("public.vans", id=1, state="new")
+    assert "Unless the connector has value.converter" in " ".join(plan_of_debezium([bare]).notes)
 
 
 @pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])

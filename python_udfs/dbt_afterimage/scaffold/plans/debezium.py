@@ -40,10 +40,11 @@ def debezium_messages(question: Question) -> Plan:
     tables: set[str] = set()
     wide: dict[str, str | None] = {}
     unmarked: dict[str, bool] = {}
+    defaults: dict[str, bool] = {}
     guessed: list[str] = []
     updates = 0
     in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
-    shows_times = shows_transactions = lacks_key = lacks_place = False
+    shows_times = shows_transactions = lacks_key = lacks_place = keeps_null = False
     # A model that takes all flattened rows for those of one table stays: they may be its shards.
     parts: set[str] = set()
     asked = question.table or question.written_table or question.listed
@@ -86,11 +87,13 @@ def debezium_messages(question: Question) -> Plan:
         )
         declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
         wide.update({f["field"]: _too_wide(f) for f in schema if "field" in f})
+        defaults.update({f["field"]: _null_may_be_default(f) for f in schema if "field" in f})
         if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
                 kinds[column] = common_kinds(_number_in(cell), kinds.get(column))
+                keeps_null = keeps_null or (cell is None and defaults.get(column, False))
         guessed = guessed or list(_opened(key_text)[0])
         lacks_key = lacks_key or key_text is None
     if not kinds:
@@ -194,10 +197,15 @@ def debezium_messages(question: Question) -> Plan:
             " be lost where rows take each other's keys in one statement."
         )
     plan.notes += filter(None, wide.values())
+    # The schema shows the default also where the converter keeps NULL.
+    with_default = [name for name in kinds if defaults.get(name) and not keeps_null]
+    if with_default:
+        plan.notes.append(f"columns with a default: {', '.join(with_default)}. {_NULL_AS_DEFAULT}")
     if not declared:
         plan.notes.append(
             "columns: taken from the values of the messages, as they have no schema. Check"
             " their types: a decimal may be Base64, and a date or a time a number."
+            f" {_NULL_AS_DEFAULT}"
         )
     if not plan.key:
         keys = [key_text for _, key_text, _ in texts if key_text]
@@ -318,6 +326,13 @@ def _why_no_row(texts: Sequence[Sequence[str | None]]) -> str:
     )
 
 
+_NULL_AS_DEFAULT = (
+    "Unless the connector has value.converter.replace.null.with.default=false (for Confluent's"
+    " Avro, value.converter.ignore.default.for.nullables=true), it writes NULL in a column with a"
+    ' default as that default: see "NULL in a column with a default" in'
+    " docs/systems/debezium_messages.md."
+)
+
 # Of the time of a change, in a flattened row.
 _UNITS = ("ms", "us", "ns")
 
@@ -376,6 +391,8 @@ def _fields_of(record: Any, known: dict[str, Any]) -> list[dict[str, Any]]:
                 "type": _CONNECT_NAMES.get(kind["type"], kind["type"]),
                 "name": kind.get("connect.name"),
                 "items": _items_of(kind),
+                "optional": isinstance(one["type"], list),
+                "default": one.get("default"),
                 "parameters": {
                     "scale": kind.get("scale"),
                     "connect.decimal.precision": kind.get("precision"),
@@ -477,6 +494,11 @@ def _too_wide(field: Mapping[str, Any]) -> str | None:
         f"{field['field']}: {_declared_type(field)}, as a decimal of Spark has at most"
         f" {MOST_DIGITS} digits, and decimal({precision},{scale}) has more, {effect}."
     )
+
+
+def _null_may_be_default(field: Mapping[str, Any]) -> bool:
+    """Whether a converter that replaces NULL by the default of a column does so in a field."""
+    return bool(field.get("optional")) and field.get("default") is not None
 
 
 def _spark_type(declared: str) -> str:
