@@ -25,7 +25,7 @@ PATH = re.compile(r"[\w./*{}-]*\.(?:sql|py|md|yml)\b")
 OTHERS = {
     "docs/guides/intake.md": {"_metadata"},
     "docs/operations/troubleshooting.md": {"_deleted", "_file", "_partition", "_pos", "_spec_id"},
-    "docs/systems/debezium_messages.md": {"_schemas", "_id"},
+    "docs/systems/debezium_messages.md": {"_schemas", "_id", "_cdc"},
     "docs/systems/dms_changes.md": {
         *("_ab_cdc_", "_ab_cdc_cursor", "_ab_cdc_deleted_at", "_ab_cdc_lsn", "_ab_cdc_updated_at"),
         "_commit_version",
