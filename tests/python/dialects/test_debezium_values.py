@@ -873,11 +873,20 @@ def test_null_may_be_a_value_that_was_not_captured(project: Project, lake: Lake)
         landed("d", 40, {"id": 5, "n": None, **dict.fromkeys(FULL_ROW)}, None, header="newkey"),
         landed("c", 40, None, {"id": 6, "n": 1, **TOASTED}, header="oldkey"),
     ]
-    option = f", headers='headers', null_is_absent={list(UNMARKED)}"
-    inserted, updated, full, moved = changes(project, lake, ARRAYS, rows, option)
-    assert (inserted["absent_columns"], full["absent_columns"]) == (None, None)
-    assert set(updated["absent_columns"]) == {*UNMARKED, *MARKED}
-    assert (moved["operation"], set(moved["absent_columns"])) == ("update", {*UNMARKED, *MARKED})
+    # A shape of PostGIS is an object.
+    shape = {"wkb": "AQEAAAA=", "srid": 4326}
+    rows.append(landed("c", 50, None, {"id": 8, "n": 1, "area": shape}))
+    rows.append(landed("u", 60, None, {"id": 8, "n": 2, **FULL_ROW, "area": None}))
+    option = f", headers='headers', null_is_absent={[*UNMARKED, 'area']}"
+    columns = {**ARRAYS, "area": "string"}
+    inserted, updated, full, moved, drawn, kept = changes(project, lake, columns, rows, option)
+    assert json.loads(drawn["after"]["area"]) == shape
+    assert kept["absent_columns"] == ["area"]
+    # The others lack the column.
+    absent = {*UNMARKED, *MARKED, "area"}
+    assert (inserted["absent_columns"], full["absent_columns"]) == (["area"], ["area"])
+    assert set(updated["absent_columns"]) == absent
+    assert (moved["operation"], set(moved["absent_columns"])) == ("update", absent)
     assert [change["warnings"] for change in (inserted, updated, full)] == [None] * 3
 
 
