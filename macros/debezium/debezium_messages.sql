@@ -15,7 +15,8 @@
     {%- endfor -%}
     {%- set typed = [] -%}
     {%- for column in afterimage._typed_columns(
-        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'time(p)', 'array<string>'], ['base64', 'hex', 'text']
+        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'time(p)', 'array<string>'],
+        ['base64', 'hex', 'json', 'text']
     ) -%}
         {#- Spark has no type for a time of day. -#}
         {%- set is_time = column.type.startswith('time(') -%}

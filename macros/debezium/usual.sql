@@ -103,7 +103,8 @@
             usual, json='bigint', value=afterimage._debezium_time_of_day('cast(<field> as string)', column.precision)
         )) }}
     {%- elif column.type == 'string' -%}
-        {{ return(dict(usual, text='<field>')) }}
+        {%- set value = afterimage._debezium_compact('<field>') if column.get('encoding') == 'json' else '<field>' -%}
+        {{ return(dict(usual, text='<field>', value=value)) }}
     {%- elif column.type in ['tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'boolean'] -%}
         {{ return(usual) }}
     {%- elif afterimage._debezium_has_bytes(column) -%}

@@ -93,6 +93,41 @@ def test_a_nested_value_does_not_depend_on_the_numbers_beside_it(
     assert (first["data"], first["source"]) == (second["data"], second["source"])
 
 
+def test_json_of_mysql_is_the_same_in_snapshots_and_changes(project: Project, lake: Lake) -> None:
+    """Only rows of a snapshot have blanks (dbz#2376)."""
+    blanks = r'{"t : , \" {": "a,  \\", "b c": [1.0, "", null, {"d": "\\\" : "}]}'
+    compact = r'{"t : , \" {":"a,  \\","b c":[1.0,"",null,{"d":"\\\" : "}]}'
+    assert json.loads(blanks) == json.loads(compact)
+    shown: list[tuple[str, str, str | None, str | None]] = [
+        ("r", "true", None, blanks),
+        ("u", "false", compact, compact),
+        ("r", "incremental", None, blanks),
+        # Many texts, and one long text with many escapes.
+        ("u", "false", compact, json.dumps({"long": '\\"  ' * 20000, "many": ["  "] * 20000})),
+        ("u", "false", compact, None),
+        # Without quotes it needs no longer way.
+        ("u", "false", None, "[1, 2]"),
+    ]
+    rows = []
+    for pos, (op, snapshot, before, after) in enumerate(shown):
+        source = {"file": "b.1", "pos": pos, "row": 0, "ts_ms": 1709283600000, "snapshot": snapshot}
+        old = None if before is None else {"id": 1, "doc": before}
+        change = {"before": old, "after": {"id": 1, "doc": after}, "source": source, "op": op}
+        rows.append({"value": json.dumps(change, separators=(",", ":"))})
+    lake.create("json_of_mysql", LANDING, rows)
+    columns = (
+        "[{'name': 'id', 'type': 'int'}, {'name': 'doc', 'type': 'string', 'encoding': 'json'}]"
+    )
+    query = f"debezium_messages({relation('json_of_mysql')}, unique_key=['id'], columns={columns})"
+    found = lake.rows(project.compile(f"{{{{ {query} }}}}"))
+    found.sort(key=lambda change: change["change_seq"] or "")
+    longest = json.dumps(json.loads(str(shown[3][3])), separators=(",", ":"))
+    assert [change["after"]["doc"] for change in found] == [compact] * 3 + [longest, None, "[1,2]"]
+    assert [change["before"] and change["before"]["doc"] for change in found] == [
+        *(None, compact, None, compact, compact, None)
+    ]
+
+
 def test_a_time_with_an_offset_is_in_utc_where_the_type_has_no_zone(
     project: Project, lake: Lake
 ) -> None:
@@ -170,6 +205,8 @@ DECIMALS: list[tuple[str, Any, str | None]] = [
     ("decimal(38,10)", scaled(112345678900, 11), "1.1234567890"),
     ("decimal(38,10)", scaled(-1, 11), None),
     ("decimal(38,10)", scaled(0, 11), "0E-10"),
+    # Of Oracle.
+    ("decimal(38,10)", scaled(-12, -2), "-1200.0000000000"),
     ("decimal(10,1)", 1.25e1, "12.5"),
     ("decimal(10,1)", 1.25, None),
 ]
@@ -836,11 +873,20 @@ def test_null_may_be_a_value_that_was_not_captured(project: Project, lake: Lake)
         landed("d", 40, {"id": 5, "n": None, **dict.fromkeys(FULL_ROW)}, None, header="newkey"),
         landed("c", 40, None, {"id": 6, "n": 1, **TOASTED}, header="oldkey"),
     ]
-    option = f", headers='headers', null_is_absent={list(UNMARKED)}"
-    inserted, updated, full, moved = changes(project, lake, ARRAYS, rows, option)
-    assert (inserted["absent_columns"], full["absent_columns"]) == (None, None)
-    assert set(updated["absent_columns"]) == {*UNMARKED, *MARKED}
-    assert (moved["operation"], set(moved["absent_columns"])) == ("update", {*UNMARKED, *MARKED})
+    # A shape of PostGIS is an object.
+    shape = {"wkb": "AQEAAAA=", "srid": 4326}
+    rows.append(landed("c", 50, None, {"id": 8, "n": 1, "area": shape}))
+    rows.append(landed("u", 60, None, {"id": 8, "n": 2, **FULL_ROW, "area": None}))
+    option = f", headers='headers', null_is_absent={[*UNMARKED, 'area']}"
+    columns = {**ARRAYS, "area": "string"}
+    inserted, updated, full, moved, drawn, kept = changes(project, lake, columns, rows, option)
+    assert json.loads(drawn["after"]["area"]) == shape
+    assert kept["absent_columns"] == ["area"]
+    # The others lack the column.
+    absent = {*UNMARKED, *MARKED, "area"}
+    assert (inserted["absent_columns"], full["absent_columns"]) == (["area"], ["area"])
+    assert set(updated["absent_columns"]) == absent
+    assert (moved["operation"], set(moved["absent_columns"])) == ("update", absent)
     assert [change["warnings"] for change in (inserted, updated, full)] == [None] * 3
 
 

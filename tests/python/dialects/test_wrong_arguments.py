@@ -317,7 +317,7 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
             ("each of `columns` must be a {name, type}", "columns=['id']"),
             ("`columns` must be a list of {name, type}, with at least", "columns=[]"),
             (
-                "`encoding` must be one of ['base64', 'hex', 'text']. Got: x",
+                "`encoding` must be one of ['base64', 'hex', 'json', 'text']. Got: x",
                 "columns=[{'name': 'id', 'type': 'int', 'encoding': 'x'}]",
             ),
             ("`value` names a column that does not", "value='v'"),

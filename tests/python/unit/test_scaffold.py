@@ -1998,6 +1998,61 @@ def test_flattened_rows_without_a_transaction_or_a_time_have_a_note(said: str, f
     assert said not in " ".join(plan_of_debezium([debezium("public.vans", id=1)]).notes)
 
 
+def test_a_shape_of_postgis_is_known_without_a_schema() -> None:
+    shape = {"wkb": "AQEAAAA=", "srid": 4326}
+    spot = {"x": 1, "y": 2, **shape}
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "area": shape, "spot": spot},
+        {"id": 2, "area": None, "spot": None},
+    ]
+    plan = plan_of_debezium([debezium("public.plots", **row) for row in rows])
+    assert plan.call["null_is_absent"] == "['area']"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"), [({"file": "binlog.000001", "pos": 4}, True), ({"lsn": 1}, False)]
+)
+def test_json_of_mysql_is_written_in_one_form(source: dict[str, Any], expected: bool) -> None:
+    fields = [
+        {"field": "id", "type": "int32"},
+        {"field": "doc", "type": "string", "name": "io.debezium.data.Json"},
+        {"field": "name", "type": "string"},
+    ]
+    row = {"id": 1, "doc": '{"a": 2}', "name": "x"}
+    message = {"op": "r", "before": None, "after": row, "source": source | {"table": "t"}}
+    schema = {"fields": [{"field": "after", "fields": fields}]}
+    flattened = {**row, "__op": "r", **{f"__source_{name}": at for name, at in source.items()}}
+    messages = [(schema, message), ({"fields": fields}, flattened)]
+    for described, payload in messages:
+        text = json.dumps({"schema": described, "payload": payload})
+        columns = plan_of_debezium([text]).call["columns"]
+        assert ("{'name': 'doc', 'type': 'string', 'encoding': 'json'}" in columns) == expected
+        assert columns.count("encoding") == expected
+
+
+def test_numbers_that_may_be_times_have_a_note() -> None:
+    """Without a schema nothing says so: MySQL's `datetime` counts milliseconds."""
+    at = 1718000000000
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "ms": at, "us": at * 1000 + 1, "ns": None, "mixed": at, "old": 5},
+        {"id": 2, "ms": None, "us": at * 1000, "ns": at * 10**6, "mixed": at * 1000, "old": at},
+    ]
+    topic = [debezium("t", **row) for row in rows]
+    notes = plan_of_debezium(topic).notes
+    said = "its numbers would be times of 2000 to 2099 in"
+    assert [note for note in notes if said in note] == [
+        f"{name}: {said} {unit}. If it is a time, declare timestamp({p}) or timestamp_ntz({p})."
+        for name, unit, p in (
+            ("ms", "milliseconds", 3),
+            ("us", "microseconds", 6),
+            ("ns", "nanoseconds", 9),
+        )
+    ]
+    written = [Column("ms", "timestamp"), Column("us", "bigint")]
+    notes = plan_of_debezium(topic[:1], written_columns=written).notes
+    assert [note.partition(":")[0] for note in notes if said in note] == ["us", "mixed"]
+
+
 def test_a_decimal_of_any_scale_is_a_number() -> None:
     """As connectors write a `numeric` of PostgreSQL or a NUMBER of Oracle without a precision."""
     tax, nothing = {"scale": 1, "value": "LQ=="}, {"scale": 0, "value": "AA=="}
@@ -2006,6 +2061,8 @@ def test_a_decimal_of_any_scale_is_a_number() -> None:
         {"id": nothing, "tax": tax, "total": None, "size": tax | {"unit": "m"}, "reading": "5"},
     ]
     plan = plan_of_debezium([debezium("public.pos_order", **row) for row in rows])
+    said = "decimal(38,10), as its numbers have no scale in common"
+    assert [note.partition(":")[0] for note in plan.notes if said in note] == ["id", "tax", "total"]
     number = "decimal(38,10)"
     assert {column.name: column.type for column in plan.columns} == {
         **{"id": number, "tax": number, "total": number},
@@ -2168,6 +2225,18 @@ def test_columns_in_which_null_is_absent_stay_in_the_list() -> None:
     assert listed(before=True, written=["rates"]) == "['rates']"
     assert listed(flags, before=True, written=[]) == "['flags']"
     assert listed(bits, flags, before=False, written=["flags"]) == "['flags', 'bits']"
+    # What the connector writes as an object has no placeholder either. A point is small.
+    data, as_object = "io.debezium.data.", {"type": "struct", "optional": True}
+    shapes = [
+        {"field": name, "name": f"{data}{kind}", **as_object}
+        for name, kind in (
+            ("area", "geometry.Geometry"),
+            ("line", "geometry.Geography"),
+            ("spot", "geometry.Point"),
+            ("weights", "vector.SparseDoubleVector"),
+        )
+    ]
+    assert listed(*shapes, before=False, written=None) == "['area', 'line', 'weights']"
     # A model that never had the list needs none.
     assert listed(flags, before=True, written=None) is None
 
@@ -2206,6 +2275,9 @@ WIDE = "as a decimal of Spark has at most 38 digits"
         (avro_decimal("n", 64, scale=2), "decimal(38,2)", "than 36 digits before the point"),
         (avro_decimal("n", 64, scale=40), "string", "Base64"),
         (avro_decimal("n", 10), "decimal(10,0)", None),
+        # NUMBER(20,-2) and NUMBER(38,-2) of Oracle.
+        (connect_decimal("n", -2, 20), "decimal(22,0)", None),
+        (connect_decimal("n", -2, 38), "decimal(38,0)", "than 38 digits before the point"),
     ],
 )
 def test_a_decimal_is_no_wider_than_those_of_spark(

@@ -41,6 +41,9 @@ def debezium_messages(question: Question) -> Plan:
     wide: dict[str, str | None] = {}
     unmarked: dict[str, bool] = {}
     defaults: dict[str, bool] = {}
+    encodings: dict[str, str] = {}
+    scaled: dict[str, None] = {}
+    counted: dict[str, set[tuple[str, int]]] = {}
     guessed: list[str] = []
     updates = 0
     in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
@@ -90,10 +93,18 @@ def debezium_messages(question: Question) -> Plan:
         defaults.update({f["field"]: _null_may_be_default(f) for f in schema if "field" in f})
         if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
+            # A shape of PostGIS, whose schema may be missing.
+            unmarked |= {name: True for name, cell in row.items() if _is_shape(cell)}
+        if {"file"} & {*source} if is_envelope else {"__file", "__source_file"} & {*row}:
+            # MySQL's loads have blanks in JSON, and its changes have none.
+            encodings.update({f["field"]: "json" for f in schema if f.get("name") == _JSON})
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
                 kinds[column] = common_kinds(_number_in(cell), kinds.get(column))
                 keeps_null = keeps_null or (cell is None and defaults.get(column, False))
+                scaled |= {column: None} if _is_scaled(cell) else {}
+                units = counted.setdefault(column, set())
+                units |= {_time_in(cell)} if cell is not None else set()
         guessed = guessed or list(_opened(key_text)[0])
         lacks_key = lacks_key or key_text is None
     if not kinds:
@@ -111,7 +122,7 @@ def debezium_messages(question: Question) -> Plan:
         next(iter(tables), landed.identifier).rpartition(".")[2],
         list(question.key) or guessed,
         [Column(one.name, _spark_type(one.type)) for one in typed],
-        {"columns": column_list(typed)},
+        {"columns": column_list(typed, encodings)},
         landed.reference,
         has_before_images=updates > 0,
     )
@@ -201,12 +212,21 @@ def debezium_messages(question: Question) -> Plan:
     with_default = [name for name in kinds if defaults.get(name) and not keeps_null]
     if with_default:
         plan.notes.append(f"columns with a default: {', '.join(with_default)}. {_NULL_AS_DEFAULT}")
+    plan.notes += [
+        f"{one.name}: decimal(38,10), as its numbers have no scale in common. One with more than 10"
+        " places, or 28 digits before the point, is rejected. If there are some, declare another"
+        " scale, such as decimal(38,18)."
+        for one in typed
+        if one.name in scaled and one.type == "decimal(38,10)"
+    ]
     if not declared:
         plan.notes.append(
             "columns: taken from the values of the messages, as they have no schema. Check"
             " their types: a decimal may be Base64, and a date or a time a number."
             f" {_NULL_AS_DEFAULT}"
         )
+        notes = (_time_note(c.name, counted[c.name]) for c in typed if c.type == "bigint")
+        plan.notes += filter(None, notes)
     if not plan.key:
         keys = [key_text for _, key_text, _ in texts if key_text]
         unnamed = f"the keys of the messages name no column: {keys[0][:60]}" if keys else None
@@ -339,8 +359,42 @@ _UNITS = ("ms", "us", "ns")
 
 def _number_in(cell: Any) -> Any:
     """Return a value; of a decimal with a scale of its own a number that has decimal(38,10)."""
+    return Decimal("0.5") if _is_scaled(cell) else cell
+
+
+def _is_scaled(cell: Any) -> bool:
+    """Whether a value is a decimal with a scale of its own (VariableScaleDecimal)."""
     is_decimal = isinstance(cell, dict) and set(cell) == {"scale", "value"}
-    return Decimal("0.5") if is_decimal and isinstance(cell["scale"], int) else cell
+    return is_decimal and isinstance(cell["scale"], int)
+
+
+def _is_shape(cell: Any) -> bool:
+    """Whether a value is a `geometry` or a `geography` of PostGIS. (A `point` has `x` and `y`.)"""
+    return isinstance(cell, dict) and set(cell) == {"wkb", "srid"}
+
+
+# What a number of so many units since 1970 is in, and the precision that stands for it.
+_COUNTS = {1: ("milliseconds", 3), 1_000: ("microseconds", 6), 1_000_000: ("nanoseconds", 9)}
+
+
+def _time_in(cell: Any) -> tuple[str, int]:
+    """Return the unit and the precision of a number that may be a time of 2000 to 2099."""
+    if isinstance(cell, int):
+        for factor, unit in _COUNTS.items():
+            if 946_684_800_000 <= cell / factor < 4_102_444_800_000:
+                return unit
+    return "", 0
+
+
+def _time_note(name: str, found: Collection[tuple[str, int]]) -> str | None:
+    """Return what to say of a column all of whose values may be times that count one unit."""
+    unit, precision = next(iter(found)) if len(found) == 1 else ("", 0)
+    if not unit:
+        return None
+    return (
+        f"{name}: its numbers would be times of 2000 to 2099 in {unit}. If it is a time, declare"
+        f" timestamp({precision}) or timestamp_ntz({precision})."
+    )
 
 
 def _is_flattened(message: Mapping[str, Any]) -> bool:
@@ -477,7 +531,8 @@ def _digits(parameters: Mapping[str, Any]) -> tuple[int, int]:
     """
     precision = int(parameters.get("connect.decimal.precision") or MOST_DIGITS)
     scale = int(parameters.get("scale") or 0)
-    return max(precision, scale), scale
+    # A NUMBER(20,-2) of Oracle has 22 digits before the point.
+    return (max(precision, scale), scale) if scale >= 0 else (precision - scale, 0)
 
 
 def _too_wide(field: Mapping[str, Any]) -> str | None:
@@ -513,11 +568,15 @@ _ITEMS_WITH_PLACEHOLDER = {(kind, None) for kind in ("string", "int32", "int64",
     ("string", "io.debezium.data.Uuid"),
     ("string", "io.debezium.data.Json"),
 }
+# Beside arrays: `bit`, and what is written as an object. A `point` is too small to be left out.
+_WITHOUT_PLACEHOLDER = {"Bits", "Geometry", "Geography", "SparseDoubleVector"}
+
+_JSON = "io.debezium.data.Json"
 
 
 def _lacks_placeholder(field: Mapping[str, Any]) -> bool:
     """Whether PostgreSQL's connector has no placeholder for a field, and writes NULL instead."""
     if field.get("type") != "array":
-        return field.get("name") == "io.debezium.data.Bits"
+        return str(field.get("name") or "").rpartition(".")[2] in _WITHOUT_PLACEHOLDER
     items = field.get("items") or {}
     return (items.get("type"), items.get("name")) not in _ITEMS_WITH_PLACEHOLDER

@@ -247,7 +247,11 @@ def guess_note(key: Sequence[str], guessed_from: str) -> str:
     return f"key: {', '.join(key)}, guessed from {guessed_from}. Check it."
 
 
-def column_list(columns: Sequence[Column]) -> str:
-    """Return a list of {name, type} for a model."""
-    lines = [f"        {{'name': {text_literal(c.name)}, 'type': '{c.type}'}}," for c in columns]
+def column_list(columns: Sequence[Column], encodings: Mapping[str, str] | None = None) -> str:
+    """Return a list of {name, type} for a model, with the `encoding` of columns that have one."""
+    ends = {name: f", 'encoding': '{encoding}'" for name, encoding in (encodings or {}).items()}
+    lines = [
+        f"        {{'name': {text_literal(c.name)}, 'type': '{c.type}'{ends.get(c.name, '')}}},"
+        for c in columns
+    ]
     return "[\n" + "\n".join(lines) + "\n    ]"
