@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import date, datetime
@@ -669,6 +670,64 @@ def test_rows_that_landed_as_columns_keep_their_nulls(
     assert [change["after"] for change in found] == [first, second, None]
     assert [change["absent_columns"] for change in found] == [None] * 3
     assert [change["warnings"] for change in found] == [None] * 3
+
+
+@pytest.mark.slow
+def test_messages_without_a_source_are_read_through_a_view(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Those of Flink, and the rows that the DebeziumTransform of Iceberg's sink makes."""
+    page = " ".join((ROOT / "docs/systems/debezium_messages.md").read_text().split())
+    of_flink = """concat('{"source":{},', substring(cast(value as string), 2)) as value"""
+    of_sink = "decode(_cdc.op, 'I', 'c', 'U', 'u', 'D', 'd') as __op,"
+    of_sink += " unix_millis(_cdc.ts) as __source_ts_ms"
+    assert f"`{of_flink}`" in page
+    assert f"`{of_sink}`" in page
+    old, new = {"id": 5, "name": "a"}, {"id": 5, "name": None}
+    # Flink writes an update as a delete and an insert.
+    messages = [("c", None, old), ("d", old, None), ("c", None, new)]
+    written = [
+        json.dumps({"before": before, "after": after, "op": op}).encode()
+        for op, before, after in messages
+    ]
+    landed = {"value": "binary", "partition": "int", "offset": "bigint"}
+    lake.create(
+        "flink",
+        landed,
+        [{"value": text, "partition": 0, "offset": n} for n, text in enumerate(written)],
+    )
+    at = datetime(2024, 3, 1, 9)
+    cdc = "struct<op: string, ts: timestamp, offset: bigint>"
+    lake.create(
+        "sink",
+        {"id": "int", "name": "string", "_cdc": cdc},
+        [
+            {**row, "_cdc": (op, at, n)}
+            for n, (op, row) in enumerate([("I", old), ("U", new), ("D", new)])
+        ],
+    )
+    kept = "map('ignoreNullFields', 'false')"
+    views = {
+        "flink": f"select {of_flink}, partition, offset from {SCHEMA}.flink",
+        "sink": f"select to_json(struct(id, name, {of_sink}), {kept}) as value,"
+        f" _cdc.offset as offset from {SCHEMA}.sink",
+    }
+    project, found = make_project("columns"), {}
+    for name, view in views.items():
+        lake.spark.sql(f"create or replace table {SCHEMA}.{name}_seen using iceberg as {view}")
+        call = f"debezium_messages({relation(f'{name}_seen')}, unique_key=['id']"
+        call += f", columns={column_list(id='int', name='string')}, position=['offset']"
+        rows = lake.rows(project.compile(f"{{{{ {call}) }}}}"))
+        found[name] = [
+            (change["operation"], change["after"], change["changed_at"])
+            for change in sorted(rows, key=lambda change: change["change_seq"])
+        ]
+    assert found["flink"] == [
+        ("insert", old, None),
+        ("delete", None, None),
+        ("insert", new, None),
+    ]
+    assert found["sink"] == [("insert", old, at), ("update", new, at), ("delete", None, at)]
 
 
 def test_our_macros_and_tests_are_called_with_the_package_s_name() -> None:
