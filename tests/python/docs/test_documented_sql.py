@@ -683,7 +683,8 @@ def test_messages_without_a_source_are_read_through_a_view(
     of_sink += " unix_millis(_cdc.ts) as __source_ts_ms"
     assert f"`{of_flink}`" in page
     assert f"`{of_sink}`" in page
-    old, new = {"id": 5, "name": "a"}, {"id": 5, "name": None}
+    old: dict[str, Any] = {"id": 5, "name": "a"}
+    new: dict[str, Any] = {"id": 5, "name": None}
     # Flink writes an update as a delete and an insert.
     messages = [("c", None, old), ("d", old, None), ("c", None, new)]
     written = [
