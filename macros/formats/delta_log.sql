@@ -11,6 +11,9 @@
     {%- set columns = afterimage._relation_columns(relation) -%}
     {%- if afterimage._hides_files(columns) -%}
         {{ return({'reason': 'it has a column `_metadata`'}) }}
+    {%- elif 'file_name' in columns | map(attribute='name') | map('lower') -%}
+        {#- Delta 3.3 takes `_metadata.file_name` for this column, and skips files by its values (delta#5341). -#}
+        {{ return({'reason': 'it has a column `file_name`'}) }}
     {%- endif -%}
     {%- set bounded = namespace(name=none, type=none) -%}
     {%- for known in columns

@@ -141,6 +141,20 @@ def test_a_column_that_hides_the_files_of_rows_hides_no_row(runs: Runs, lake: La
     runs.assert_nothing_new()
 
 
+def test_a_column_called_file_name_hides_no_row(runs: Runs, lake: Lake) -> None:
+    """Delta 3.3 takes it for the file's own name, and skips files by its values (delta#5341)."""
+    columns = COLUMNS | {"file_name": "string"}
+    rows = [one | {"file_name": "scan_1.pdf"} for one in (*FIRST, row(at(4), "U", "d"))]
+    lake.create(RAW, columns, rows[:-1])
+    runs.run("--full-refresh")
+    lake.append(RAW, columns, rows[-1:])
+    assert runs.run() == (
+        f"read all 6 rows of {TABLE_OF_ROWS} because it has a column `file_name`,"
+        " 1 changes: 1 new, 0 known, 0 rejected"
+    )
+    runs.assert_nothing_new()
+
+
 def test_a_table_overwritten_is_read_once(runs: Runs, lake: Lake) -> None:
     rows = [*FIRST, row(at(4), "U", "d")]
     lake.frame(COLUMNS, rows).write.format("delta").mode("overwrite").saveAsTable(TABLE_OF_ROWS)
