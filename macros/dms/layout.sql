@@ -109,7 +109,8 @@
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name | lower] -%}
         {%- set is_sequence = afterimage._is_dms_sequence(name, type) -%}
-        {%- set is_text = type == 'string' and name not in times -%}
+        {#- One of another name may be a sequence, too. -#}
+        {%- set may_be_sequence = name not in times and afterimage._is_dms_sequence('change_seq', type) -%}
         {%- set text = column if type == 'string' else 'cast(' ~ column ~ ' as string)' -%}
         {%- set digits = text if type == 'string' else 'lpad(' ~ text ~ ", 35, '0')" -%}
         {%- set place = afterimage._sortable_text(times.get(name, column), 'timestamp' if name in times else type) -%}
@@ -126,16 +127,15 @@
             'sequence' if is_sequence else 'time' if name in times else afterimage._dms_form(type)
         ) -%}
         {%- do places.append('nullif(' ~ place ~ ", '')") -%}
-        {#- A text of another name may be a sequence, too. -#}
-        {%- set nothing = '[\\\\s0]*' if is_sequence or is_text else '\\\\s*' -%}
+        {%- set nothing = '[\\\\s0]*' if is_sequence or may_be_sequence else '\\\\s*' -%}
         {%- do empty.append('coalesce(' ~ text ~ " rlike '^" ~ nothing ~ "$', true)") -%}
         {%- if is_sequence -%}
             {%- do no_sequence.append(empty[-1]) -%}
-        {%- elif is_text -%}
+        {%- elif may_be_sequence -%}
             {%- do no_sequence.append('not coalesce(' ~ text ~ " rlike '^(19|20)[0-9]{33}$', false)") -%}
         {%- endif -%}
         {%- do values.append('coalesce(' ~ afterimage._as_text(column, type) ~ ", 'NULL')") -%}
-        {%- if is_sequence or is_text -%}
+        {%- if is_sequence or may_be_sequence -%}
             {%- do sequence_times.append(
                 'if(' ~ digits ~ " rlike '^[0-9]{35}$', " ~ afterimage._sequence_time(digits) ~ ', null)'
             ) -%}

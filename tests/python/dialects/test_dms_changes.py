@@ -321,26 +321,29 @@ def test_a_data_column_called_like_a_sequence_is_data(project: Project, lake: La
 
 
 @pytest.mark.parametrize(
-    ("code", "name", "order"),
+    ("code", "name", "order", "kind"),
     [
-        ({}, "ar_h_change_seq", ""),
-        ({"Op": None}, "ar_h_change_seq", ""),
+        ({}, "ar_h_change_seq", "", "string"),
+        ({"Op": None}, "ar_h_change_seq", "", "string"),
         # The row in the file has a value in rows of the full load, too.
-        ({"Op": None}, "ar_h_change_seq", ", order_by=['ar_h_change_seq', 'dms_row']"),
-        ({"Op": None}, "transact_id", ", order_by=['transact_id']"),
+        ({"Op": None}, "ar_h_change_seq", ", order_by=['ar_h_change_seq', 'dms_row']", "string"),
+        ({"Op": None}, "transact_id", ", order_by=['transact_id']", "string"),
+        ({"Op": None}, "transact_id", ", order_by=['transact_id']", "decimal(38,0)"),
     ],
 )
 def test_a_row_with_a_sequence_is_a_change_though_it_has_no_code(
-    code: dict[str, None], name: str, order: str, project: Project, lake: Lake
+    code: dict[str, None], name: str, order: str, kind: str, project: Project, lake: Lake
 ) -> None:
     """As CdcInsertsAndUpdates writes changes without IncludeOpForFullLoad."""
     columns = {**dict.fromkeys(code, "string"), "id": "int", "state": "string"}
-    places = ["", f"{20240801070000:014}{101:021}", f"{20240801080000:014}{102:021}"]
+    places: list[Any] = ["", f"{20240801070000:014}{101:021}", f"{20240801080000:014}{102:021}"]
+    if kind != "string":
+        places = [Decimal(place or 0) for place in places]
     rows = [
         {**code, "id": 1, "state": state, name: place, "dms_row": 7}
         for state, place in zip(("new", "paid", "sent"), places, strict=True)
     ]
-    lake.create("uncoded", {**columns, name: "string", "dms_row": "int"}, rows)
+    lake.create("uncoded", {**columns, name: kind, "dms_row": "int"}, rows)
     call = f"dms_changes({relation('uncoded')}, ['id'], columns=['id', 'state']{order})"
     found = lake.rows(f"{project.sql(call)} order by change_seq")
     assert [(one["operation"], one["after"]["state"]) for one in found] == [

@@ -2645,8 +2645,10 @@ def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() ->
         ("int", "bigint", "bigint"),
         ("bigint", "int", "bigint"),
         ("float", "double", "double"),
-        ("decimal(10,2)", "decimal(12,3)", "decimal(12,3)"),
-        ("decimal(10,2)", "decimal(12,5)", "decimal(10,2)"),
+        ("decimal(10,2)", "decimal(12,2)", "decimal(12,2)"),
+        ("decimal(12,2)", "decimal(10,2)", "decimal(12,2)"),
+        # No table format follows to another scale.
+        ("decimal(10,2)", "decimal(12,3)", "decimal(10,2)"),
         ("bigint", "string", "bigint"),
         ("bigint", "decimal(38,10)", "bigint"),
         ("time(6)", "time(6)", "time(6)"),

@@ -30,8 +30,9 @@ def dms_changes(question: Question) -> Plan:
     by_name = sequences(landed.columns)
     has_operation = operation in map(str.lower, names_of(landed.columns))
     by_digits: list[str] = []
-    if has_operation and not by_name:
-        by_digits = list(question.written_order or _by_digits(question, operation))
+    if not by_name:
+        named = operation if has_operation else None
+        by_digits = list(question.written_order or _by_digits(question, named))
     order = arguments.get("order_by") or by_name or by_digits
     if has_operation and (not order or (len(order) > 1 and "order_by" not in arguments)):
         which = f"{len(order)} columns …change_seq"
@@ -45,8 +46,8 @@ def dms_changes(question: Question) -> Plan:
         )
     prefix = arguments.get("before_prefix", "BI_") or ""
     images = before_images(question, landed.columns, prefix)
-    named = [*order, *images.values(), str(arguments.get("time") or "")]
-    header = {operation, *map(str.lower, named)}
+    others = [*order, *images.values(), str(arguments.get("time") or "")]
+    header = {operation, *map(str.lower, others)}
     plan = Plan(landed.identifier, list(question.key), [], landed_rows=landed.reference)
     if by_digits and "order_by" not in arguments:
         plan.call["order_by"] = repr(order)
@@ -87,9 +88,14 @@ def dms_changes(question: Question) -> Plan:
         )
     _add_null_texts(plan, question)
     if not has_operation:
+        counted = "all its rows count as rows of the full load."
+        if order:
+            counted = (
+                f"rows with a value of {', '.join(order)} count as updates, and all others as rows"
+                " of the full load. The task writes no deletes, so deleted rows stay current."
+            )
         plan.notes.append(
-            f"{landed.name} has no column {arguments.get('operation', 'Op')}: all its rows count as"
-            " rows of the full load."
+            f"{landed.name} has no column {arguments.get('operation', 'Op')}: {counted}"
         )
     else:
         code = f"upper(trim({quote(str(arguments.get('operation', 'Op')))}))"
@@ -115,23 +121,26 @@ def dms_changes(question: Question) -> Plan:
     return plan
 
 
-def _by_digits(question: Question, operation: str) -> list[str]:
+def _by_digits(question: Question, operation: str | None) -> list[str]:
     """Return the one column that has the digits of a sequence in each change, whatever its name.
 
     Amazon's manual calls it `transact_id`, and also a stream position, which has no such digits.
     """
     landed = question.landed
-    code = column_named(operation, landed)
+    code = column_named(operation, landed) if operation else None
     names = [c.name for c in landed.columns if c.type in SEQUENCE_TYPES and c.name != code]
     if not names:
         return []
     texts = [f"coalesce(cast({quote(name)} as string), '')" for name in names]
-    # A row of a full load may be an I without a sequence.
-    is_load = f"{code_of(code)} = 'I' and <text> rlike '^0*$'"
+    rows, is_load = landed.relation, "<text> rlike '^0*$'"
+    if code:
+        # A row of a full load may be an I without a sequence.
+        is_load = f"{code_of(code)} = 'I' and {is_load}"
+        coded = f"{code_of(code)} in ('I', 'U', 'D')"
+        rows = f"(select * from {rows} where {coded} limit 1000) as first_changes"
     fits = f"every(<text> rlike '^(19|20)[0-9]{{33}}$' or {is_load}) and max(<text>) > '19'"
     [found] = question.project.rows(
-        f"select {', '.join(fits.replace('<text>', text) for text in texts)} from (select * from"
-        f" {landed.relation} where {code_of(code)} in ('I', 'U', 'D') limit 1000) as first_changes"
+        f"select {', '.join(fits.replace('<text>', text) for text in texts)} from {rows}"
     )
     fitting = [name for name, fit in zip(names, found, strict=True) if fit]
     return fitting if len(fitting) == 1 else []

@@ -130,16 +130,15 @@ _WIDENINGS = [["tinyint", "smallint", "int", "bigint"], ["float", "double"]]
 
 
 def _wider(written: str, found: str) -> str:
-    """Return a column's new type if that has all values of its type, else its type."""
+    """Return a column's new type if a built table can follow to it, else its type."""
     for kinds in _WIDENINGS:
         if written in kinds and found in kinds:
             return max(written, found, key=kinds.index)
     digits = [re.fullmatch(r"decimal\((\d+),(\d+)\)", one) for one in (written, found)]
-    (whole, scale), (new_whole, new_scale) = (
-        (int(one[1]) - int(one[2]), int(one[2])) if one else (0, 0) for one in digits
+    (size, scale), (new_size, new_scale) = (
+        (int(one[1]), int(one[2])) if one else (0, 0) for one in digits
     )
-    has_all = all(digits) and new_whole >= whole and new_scale >= scale
-    return found if has_all else written
+    return found if all(digits) and new_size >= size and new_scale == scale else written
 
 
 def is_same_table(one: str, other: str) -> bool:
