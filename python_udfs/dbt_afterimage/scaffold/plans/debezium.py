@@ -68,7 +68,7 @@ def debezium_messages(question: Question) -> Plan:
         is_named = is_named and (is_envelope or (bool(names) and not is_part))
         if is_envelope:
             # PostgreSQL's. Its log orders the messages across partitions too.
-            in_log_order = in_log_order or bool(source.get("sequence"))
+            in_log_order = in_log_order or _is_place(source.get("sequence"))
             updates += message["op"] == "u" and isinstance(message.get("before"), dict)
             after: dict[str, Any] = next((f for f in schema if f.get("field") == "after"), {})
             schema = after.get("fields") or []
@@ -78,7 +78,7 @@ def debezium_messages(question: Question) -> Plan:
         flattened = flattened or not is_envelope
         if is_flattened:
             sequence = message.get("__source_sequence") or message.get("__sequence")
-            lacks_place = lacks_place or not sequence
+            lacks_place = lacks_place or not _is_place(sequence)
         shows_deletes = shows_deletes or "__deleted" in row
         shows_operations = shows_operations or "__op" in row
         shows_snapshots = shows_snapshots or bool({"__source_snapshot", "__snapshot"} & {*row})
@@ -366,6 +366,11 @@ def _is_scaled(cell: Any) -> bool:
     """Whether a value is a decimal with a scale of its own (VariableScaleDecimal)."""
     is_decimal = isinstance(cell, dict) and set(cell) == {"scale", "value"}
     return is_decimal and isinstance(cell["scale"], int)
+
+
+def _is_place(sequence: Any) -> bool:
+    """Whether staging can read a `source.sequence`. An old connector of YugabyteDB had others."""
+    return re.fullmatch(r'\[(null|"\d{1,20}"), *"\d{1,20}"\]', str(sequence or "")) is not None
 
 
 def _is_shape(cell: Any) -> bool:
