@@ -28,7 +28,8 @@
     {#- Spark casts neither 20240131 nor 2024/01/31. -#}
     {%- set dashed = 'regexp_replace(trim(cast(' ~ column
         ~ " as string)), '^([0-9]{4})/?([0-9]{2})/?([0-9]{2})$', '$1-$2-$3')" -%}
-    {%- set time = afterimage._landed_time(dashed, 'string') if types[date] in ['string', 'int', 'bigint']
+    {%- set may_be_digits = modules.re.fullmatch('string|int|bigint|decimal[(][0-9]+,0[)]', types[date]) -%}
+    {%- set time = afterimage._landed_time(dashed, 'string') if may_be_digits
         else afterimage._landed_time(column, types[date]) -%}
     {%- set time = 'if(' ~ time ~ " between timestamp '0001-01-01' and timestamp '9999-12-31 23:59:59.999999', " ~ time
         ~ ', null)' -%}

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -655,6 +656,8 @@ def test_a_month_is_no_year_and_a_year_no_second(project: Project, lake: Lake) -
         ("int", [2023, 2024], [datetime(2023, 1, 1), datetime(2024, 1, 1)]),
         ("int", [20231003, 20240229], [datetime(2023, 10, 3), datetime(2024, 2, 29)]),
         ("string", ["20231003", "2024/02/29"], [datetime(2023, 10, 3), datetime(2024, 2, 29)]),
+        # As Db2 and Oracle keep such numbers.
+        ("decimal(8,0)", [Decimal(20231003)], [datetime(2023, 10, 3)]),
         ("string", ["20230229", "20240230"], []),
     ]
     tables = [f"periods_{number}" for number in range(len(periods))]

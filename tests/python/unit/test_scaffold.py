@@ -2483,9 +2483,11 @@ def test_before_images_with_another_prefix_have_a_note(
         name="t", identifier="t", reference="t", relation="t", columns=[marker, *found]
     )
     key = [found[0].name]
-    notes = db2_change_data(Question(project, table, {}, key, None, given)).notes
-    assert [one[: len(note or "")] for one in notes] == ([note] if note else [])
-    assert all(one.endswith("""give --arguments '{"before_prefix": "Y"}'""") for one in notes)
+    plan = db2_change_data(Question(project, table, {}, key, None, given))
+    assert [one[: len(note or "")] for one in plan.notes] == ([note] if note else [])
+    assert all(one.endswith("""give --arguments '{"before_prefix": "Y"}'""") for one in plan.notes)
+    # Before-images of some columns do not say what the row was.
+    assert plan.has_before_images == (images != {"name": "XNAME"})
 
 
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:

@@ -40,6 +40,10 @@ def db2_change_data(question: Question) -> Plan:
         list(question.key),
         columns,
         landed_rows=landed.reference,
+        # What an update held in a column without one is not known.
+        has_before_images=not images
+        or {column.name.lower() for column in columns}
+        <= {*images, *(name.lower() for name in question.key)},
     )
     plan.notes += [
         f"{image.name} counts as data, because {why_unlike(one, image)}"
@@ -99,8 +103,11 @@ def db2_text_log(question: Question) -> Plan:
             is_choice = is_choice or len(fitting) > 1
             plan.key.append(fitting[0].name)
         quoted = [quote(name) for name in plan.key]
+        # Some landings pad CHAR to its length, others do not.
         pairs = " and ".join(
-            f"log.{quote(part.name)} = base.{name}"
+            f"rtrim(log.{quote(part.name)}) = rtrim(base.{name})"
+            if part.type == "string"
+            else f"log.{quote(part.name)} = base.{name}"
             for part, name in zip(parts, quoted, strict=True)
         )
         [(rows, keys, matches, misses)] = question.project.rows(
