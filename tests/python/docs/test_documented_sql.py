@@ -715,7 +715,7 @@ def test_messages_without_a_source_are_read_through_a_view(
     }
     project, found = make_project("columns"), {}
     for name, view in views.items():
-        lake.spark.sql(f"create or replace table {SCHEMA}.{name}_seen using iceberg as {view}")
+        lake.spark.sql(f"create or replace table {SCHEMA}.{name}_seen using {FORMAT} as {view}")
         call = f"debezium_messages({relation(f'{name}_seen')}, unique_key=['id']"
         call += f", columns={column_list(id='int', name='string')}, position=['offset']"
         rows = lake.rows(project.compile(f"{{{{ {call}) }}}}"))
