@@ -18,6 +18,7 @@
         macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'time(p)', 'array<string>'],
         ['base64', 'hex', 'json', 'text']
     ) -%}
+        {%- do afterimage._check_json_is_text(macro_name, column) -%}
         {#- Spark has no type for a time of day. -#}
         {%- set is_time = column.type.startswith('time(') -%}
         {%- do typed.append(

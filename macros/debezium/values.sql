@@ -70,10 +70,19 @@ map_from_entries(transform(
         ) }}
     {%- elif column.is_time -%}
         {{ return(afterimage._debezium_time_of_day(text, column.precision)) }}
-    {%- elif column.get('encoding') == 'json' -%}
+    {%- elif column.type == 'string' and column.get('encoding') == 'json' -%}
         {{ return(afterimage._debezium_compact(text)) }}
     {%- endif -%}
     {{ return(text) }}
+{%- endmacro -%}
+
+
+{%- macro _check_json_is_text(macro_name, column) -%}
+    {%- if column.get('encoding') == 'json' and column.type != 'string' -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": a column with the encoding json must be a string. Got: " ~ column.name ~ ', ' ~ column.type
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

@@ -87,8 +87,8 @@
             {%- for given_name in key if given_name | lower == name | lower -%}
                 {%- if types[name] == 'string' and key[given_name] is not string -%}
                     {%- do exceptions.raise_compiler_error(
-                        "erase: write the value of the text column " ~ name ~ " in quotes, as in {" ~ name ~ ": '0042'}: YAML reads"
-                        ~ " 0042 as the number 34. Got: " ~ key[given_name]
+                        "erase: write the value of the text column " ~ name ~ " in quotes, as in {" ~ name ~ ": '0042'}."
+                        ~ " Without them YAML reads 0042 as the number 34. A key has no NULL. Got: " ~ key[given_name]
                     ) -%}
                 {%- endif -%}
                 {%- do values.append(key[given_name] | string) -%}

@@ -97,7 +97,8 @@
             ~ ' it the default one (`spark.sql.defaultCatalog`), and name the schema without it. Got: ' ~ this.schema
             if names_catalog
             else model.config.materialized ~ ' ' ~ model.name ~ ': ' ~ this ~ ' exists, but dbt did not find it when it listed'
-            ~ ' the schema: another job may have dropped a table at that moment, or the catalog failed. Run again. Got: '
+            ~ ' the schema: another job may have dropped a table at that moment, or the catalog failed. Run again. If it'
+            ~ " stops again, run `show table extended in " ~ this.schema ~ " like '*'` in Spark, which names what fails. Got: "
             ~ this.schema
         ) -%}
     {%- endif -%}

@@ -164,8 +164,8 @@
 
 
 {#- The fields of the source table, numbered as in the field map and in `_Continuation-Position`, each with its
-    requested columns. The elements of an array may be separate columns, `name__1`, `name__2`. What is no field has the
-    last number. -#}
+    requested columns. The elements of an array may be separate columns, `name__1`, `name__2`. What is no field has
+    the number 0. -#}
 {%- macro _openedge_fields(ordinals, columns, no_fields) -%}
     {%- set fields, numbers = [], [] -%}
     {%- for name in ordinals -%}
@@ -182,7 +182,7 @@
     {%- for field in fields -%}
         {%- do numbers.append(loop.index) if field.names[0] not in no_fields -%}
         {%- do field.update({
-            'number': fields | length if field.names[0] in no_fields else numbers | length,
+            'number': 0 if field.names[0] in no_fields else numbers | length,
             'name': field.base if field.names | length > 1 else field.names[0],
             'is_array': field.names | length > 1,
             'columns': field.names | select('in', columns) | list,

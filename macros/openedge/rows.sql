@@ -78,7 +78,7 @@ tracked_rows as (
 if(
     {{ layout.change.position }} <> 0,
     array_compact(array(
-        {%- for field in layout.fields %}
+        {%- for field in layout.fields if field.number %}
         if(coalesce({{ afterimage._quoted(field.names) | join(', ') }}) is null, null, {{ field.number }})
         {{- ',' if not loop.last }}
         {%- endfor %}

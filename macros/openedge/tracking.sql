@@ -78,13 +78,13 @@ select
     field_map,
     if(
         positions is not null,
-        cast(filter(positions, k -> k > {{ layout.fields | length }}) as array<string>),
+        cast(filter(positions, k -> k > {{ layout.fields | map(attribute='number') | max }}) as array<string>),
         array_except(field_names, {{ afterimage._string_array(all_names) }})
     ) as unknown_fields,
     if(
         positions is null and field_names is null,
         null,
-        -- A map of unknown fields alone counts as none, such as one that was read wrongly.
+        -- A map that names unknown fields alone counts as none: it may have been decoded wrongly.
         nullif(
             flatten(array_compact(array(
                 {%- for field in layout.fields if field.columns %}
@@ -96,7 +96,12 @@ select
                 ){{ ',' if not loop.last }}
                 {%- endfor %}
             ))),
-            if(size(unknown_fields) > 0, cast(array() as array<string>), null)
+            if(
+                size(unknown_fields) > 0 and size(unknown_fields)
+                = size(array_distinct(coalesce(cast(positions as array<string>), field_names))),
+                cast(array() as array<string>),
+                null
+            )
         )
     ) as flagged_columns,
     positions is not null or field_names is not null as is_decoded

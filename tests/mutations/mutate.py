@@ -109,7 +109,7 @@ def warm_up(copy: Path) -> None:
     os.chdir(copy)
     code = pytest.main(["-q", "-m", "long", "tests/python/machine"])
     if code:
-        sys.exit("The machines find a fault without any mutation: see above")
+        sys.exit(f"The machines do not pass without any mutation (pytest ended with {code})")
     gateway = SparkContext._gateway
     assert gateway is not None
     os.environ["PYSPARK_GATEWAY_PORT"] = str(gateway.gateway_parameters.port)

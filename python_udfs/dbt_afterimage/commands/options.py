@@ -61,7 +61,7 @@ def parse_csv(text: str) -> Sequence[str]:
     """Return the fields of one line of CSV.
 
     Raises:
-        AfterimageError: It is none.
+        AfterimageError: The text is no line of CSV.
     """
     try:
         return next(csv.reader([text], strict=True), [""])

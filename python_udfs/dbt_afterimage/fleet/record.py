@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -173,11 +172,11 @@ def large_seeds_of(project: Project) -> dict[str, str]:
 def settings_of(project: Project) -> str:
     """Return a checksum of what models may depend on and dbt's `state:modified` does not see.
 
-    dbt's own checksum of variables has the target too, if it was named. That may be the default.
+    dbt's own checksum of variables is left out. It has the target too, but only if the command
+    names it, and none of ours takes `--vars`.
     """
     check = project.manifest.state_check
-    said = [str(project.manifest.metadata.dbt_version), os.environ.get("DBT_VARS", "")]
-    said.append(str(check.project_env_vars_hash.checksum))
+    said = [str(project.manifest.metadata.dbt_version), str(check.project_env_vars_hash.checksum)]
     said += [f"{name} {one.checksum}" for name, one in sorted(check.project_hashes.items())]
     said += [f"{name} {value}" for name, value in sorted(project.manifest.env_vars.items())]
     return _checksum(said)

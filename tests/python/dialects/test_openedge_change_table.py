@@ -827,14 +827,24 @@ def test_a_field_map_that_cannot_be_decoded_does_not_say_what_changed(
 def test_a_recid_in_place_of_a_key_is_no_field_of_the_map(project: Project, lake: Lake) -> None:
     columns = {"_Recid": "bigint", **CHANGE_COLUMNS, "_Change-FieldMap": "string"}
     columns |= {"item": "int", "price": "int"}
-    header = {"_Recid": 47, "_Change-Sequence": 2, "_Operation": 4, "_Change-FieldMap": "01"}
-    lake.create("recid__cdc", columns, [header])
+    header = {"_Recid": 47, "_Operation": 4, "_Time-Stamp": CLOCK}
+    # The third field has not landed.
+    maps = ["01", "011", "001"]
+    rows = [header | {"_Change-Sequence": n, "_Change-FieldMap": m} for n, m in enumerate(maps, 1)]
+    lake.create("recid__cdc", columns, rows)
     names = ["_Recid", "item", "price"]
     call = (
         f"openedge_change_table({relation('recid__cdc')}, unique_key=['_Recid'], columns={names})"
     )
-    [row] = lake.rows(project.sql(call))
-    assert (row["changed_columns"], row["absent_columns"]) == (["price"], ["item"])
+    found = lake.rows(f"select * from ({project.sql(call)}) order by change_seq")
+    assert [(row["changed_columns"], row["absent_columns"]) for row in found] == [
+        (["price"], ["item"]),
+        (["price"], ["item"]),
+        (None, ["item", "price"]),
+    ]
+    unknown = ["the field map has what is no field: 3"]
+    assert [row["warnings"] for row in found[:2]] == [None, unknown]
+    assert unknown[0] in found[2]["warnings"]
 
 
 LANDED = {

@@ -317,6 +317,10 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
             ("each of `columns` must be a {name, type}", "columns=['id']"),
             ("`columns` must be a list of {name, type}, with at least", "columns=[]"),
             (
+                "a column with the encoding json must be a string. Got: id, int",
+                "columns=[{'name': 'id', 'type': 'int', 'encoding': 'json'}]",
+            ),
+            (
                 "`encoding` must be one of ['base64', 'hex', 'json', 'text']. Got: x",
                 "columns=[{'name': 'id', 'type': 'int', 'encoding': 'x'}]",
             ),

@@ -673,7 +673,7 @@ def test_rows_that_landed_as_columns_keep_their_nulls(
 
 
 @pytest.mark.slow
-def test_messages_without_a_source_are_read_through_a_view(
+def test_messages_without_a_source_are_read_by_the_documented_select(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     """Those of Flink, and the rows that the DebeziumTransform of Iceberg's sink makes."""

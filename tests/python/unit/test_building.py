@@ -432,8 +432,6 @@ def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
     assert settings("2020-01-01") == before
     # A scheduler names the target; a person leaves it out, as it is the default.
     assert settings("2020-01-01", os.environ.get("DBT_TARGET", "local")) == before
-    monkeypatch.setenv("DBT_VARS", "{loaded: 1}")
-    assert settings("2020-01-01") != before
 
 
 def test_a_key_on_a_command_line_is_a_line_of_csv() -> None:

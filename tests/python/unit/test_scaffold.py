@@ -2050,9 +2050,9 @@ def test_numbers_that_may_be_times_have_a_note() -> None:
             ("ns", "nanoseconds", 9),
         )
     ]
-    written = [Column("ms", "timestamp"), Column("us", "bigint")]
+    written = [Column("ms", "timestamp"), Column("US", "bigint"), Column("gone", "bigint")]
     notes = plan_of_debezium(topic[:1], written_columns=written).notes
-    assert [note.partition(":")[0] for note in notes if said in note] == ["us", "mixed"]
+    assert [note.partition(":")[0] for note in notes if said in note] == ["mixed"]
 
 
 def test_a_decimal_of_any_scale_is_a_number() -> None:

@@ -95,15 +95,16 @@ def debezium_messages(question: Question) -> Plan:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
             # A shape of PostGIS, whose schema may be missing.
             unmarked |= {name: True for name, cell in row.items() if _is_shape(cell)}
-        if {"file"} & {*source} if is_envelope else {"__file", "__source_file"} & {*row}:
+        shows_file = "file" in source if is_envelope else {"__file", "__source_file"} & {*row}
+        if shows_file:
             # MySQL's loads have blanks in JSON, and its changes have none.
-            encodings.update({f["field"]: "json" for f in schema if f.get("name") == _JSON})
+            encodings.update({f["field"].lower(): "json" for f in schema if f.get("name") == _JSON})
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
                 kinds[column] = common_kinds(_number_in(cell), kinds.get(column))
                 keeps_null = keeps_null or (cell is None and defaults.get(column, False))
                 scaled |= {column: None} if _is_scaled(cell) else {}
-                units = counted.setdefault(column, set())
+                units = counted.setdefault(column.lower(), set())
                 units |= {_time_in(cell)} if cell is not None else set()
         guessed = guessed or list(_opened(key_text)[0])
         lacks_key = lacks_key or key_text is None
@@ -225,8 +226,16 @@ def debezium_messages(question: Question) -> Plan:
             " their types: a decimal may be Base64, and a date or a time a number."
             f" {_NULL_AS_DEFAULT}"
         )
-        notes = (_time_note(c.name, counted[c.name]) for c in typed if c.type == "bigint")
-        plan.notes += filter(None, notes)
+        # The type of a column that the model has already is settled.
+        settled = {column.name.lower() for column in question.written_columns}
+        plan.notes += filter(
+            None,
+            (
+                _time_note(one.name, counted[one.name.lower()])
+                for one in typed
+                if one.type == "bigint" and one.name.lower() not in settled
+            ),
+        )
     if not plan.key:
         keys = [key_text for _, key_text, _ in texts if key_text]
         unnamed = f"the keys of the messages name no column: {keys[0][:60]}" if keys else None

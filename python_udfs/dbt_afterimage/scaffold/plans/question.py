@@ -247,10 +247,16 @@ def guess_note(key: Sequence[str], guessed_from: str) -> str:
 
 
 def column_list(columns: Sequence[Column], encodings: Mapping[str, str] | None = None) -> str:
-    """Return a list of {name, type} for a model, with the `encoding` of columns that have one."""
+    """Return a list of {name, type} for a model, with the `encoding` of columns that have one.
+
+    Args:
+        columns: The columns.
+        encodings: The encoding of some, by their names in lower case.
+    """
     ends = {name: f", 'encoding': '{encoding}'" for name, encoding in (encodings or {}).items()}
     lines = [
-        f"        {{'name': {text_literal(c.name)}, 'type': '{c.type}'{ends.get(c.name, '')}}},"
-        for c in columns
+        f"        {{'name': {text_literal(one.name)}, 'type': '{one.type}'"
+        f"{ends.get(one.name.lower(), '')}}},"
+        for one in columns
     ]
     return "[\n" + "\n".join(lines) + "\n    ]"
