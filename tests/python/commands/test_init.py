@@ -862,7 +862,7 @@ def test_files_of_dms_without_an_order_ask_for_one(
     rows = [{"parcel": 1, "transact_id": place} for place in ("", change_seq(1))]
     land_table(lake, "uncoded_parcels", uncoded, rows)
     output = init.ok("landing.uncoded_parcels", "--key", "parcel", "--system", "dms_changes")
-    assert "rows with a value of transact_id count as updates" in output
+    assert "rows with a value of $AR_H_CHANGE_SEQ count as updates" in output
     staging = (project.folder / "models/staging/dms/stg_dms__uncoded_parcels.sql").read_text()
     assert "order_by=['transact_id']" in staging
 

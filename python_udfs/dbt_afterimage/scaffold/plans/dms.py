@@ -89,10 +89,10 @@ def dms_changes(question: Question) -> Plan:
     _add_null_texts(plan, question)
     if not has_operation:
         counted = "all its rows count as rows of the full load."
-        if order:
+        if by_name or by_digits:
             counted = (
-                f"rows with a value of {', '.join(order)} count as updates, and all others as rows"
-                " of the full load. The task writes no deletes, so deleted rows stay current."
+                "rows with a value of $AR_H_CHANGE_SEQ count as updates, and all others as rows of"
+                " the full load. The task writes no deletes, so deleted rows stay current."
             )
         plan.notes.append(
             f"{landed.name} has no column {arguments.get('operation', 'Op')}: {counted}"
