@@ -67,6 +67,6 @@ def parse_csv(text: str) -> Sequence[str]:
         return next(csv.reader([text], strict=True), [""])
     except csv.Error as error:
         raise AfterimageError(
-            f"a text with quotes must be quoted as in CSV, each of its quotes twice ({error})."
-            f" Got: {visible(text)}"
+            "a value with quotes must be quoted as in CSV, with each of its own quotes twice, as in"
+            f' "Bob ""B"" Inc",eu ({error}). Got: {visible(text)}'
         ) from None

@@ -436,7 +436,7 @@ def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
 
 def test_a_key_on_a_command_line_is_a_line_of_csv() -> None:
     assert list(parse_csv('"Bob, Inc",eu')) == ["Bob, Inc", "eu"]
-    with pytest.raises(AfterimageError, match="each of its quotes twice"):
+    with pytest.raises(AfterimageError, match="each of its own quotes twice"):
         parse_csv('"Bob" Inc,eu')
 
 

@@ -2041,9 +2041,9 @@ def test_numbers_that_may_be_times_have_a_note() -> None:
     ]
     topic = [debezium("t", **row) for row in rows]
     notes = plan_of_debezium(topic).notes
-    said = "its numbers would be times of 2000 to 2099 in"
+    said = "its numbers are times of 2000 to 2099. If it is a time,"
     assert [note for note in notes if said in note] == [
-        f"{name}: {said} {unit}. If it is a time, declare timestamp({p}) or timestamp_ntz({p})."
+        f"{name}: read as {unit} since 1970, {said} declare timestamp({p}) or timestamp_ntz({p})."
         for name, unit, p in (
             ("ms", "milliseconds", 3),
             ("us", "microseconds", 6),

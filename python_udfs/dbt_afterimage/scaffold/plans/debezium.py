@@ -215,8 +215,8 @@ def debezium_messages(question: Question) -> Plan:
         plan.notes.append(f"columns with a default: {', '.join(with_default)}. {_NULL_AS_DEFAULT}")
     plan.notes += [
         f"{one.name}: decimal(38,10), as its numbers have no scale in common. One with more than 10"
-        " places, or 28 digits before the point, is rejected. If there are some, declare another"
-        " scale, such as decimal(38,18)."
+        " places, or with more than 28 digits before the point, is rejected. If there are some,"
+        " declare another scale, such as decimal(38,18)."
         for one in typed
         if one.name in scaled and one.type == "decimal(38,10)"
     ]
@@ -357,7 +357,8 @@ def _why_no_row(texts: Sequence[Sequence[str | None]]) -> str:
 
 _NULL_AS_DEFAULT = (
     "Unless the connector has value.converter.replace.null.with.default=false (for Confluent's"
-    " Avro, value.converter.ignore.default.for.nullables=true), it writes NULL in a column with a"
+    " Avro, value.converter.ignore.default.for.nullables=true; for flattened rows also"
+    " replace.null.with.default=false in ExtractNewRecordState), it writes NULL in a column with a"
     ' default as that default: see "NULL in a column with a default" in'
     " docs/systems/debezium_messages.md."
 )
@@ -406,7 +407,8 @@ def _time_note(name: str, found: Collection[tuple[str, int]]) -> str | None:
     if not unit:
         return None
     return (
-        f"{name}: its numbers would be times of 2000 to 2099 in {unit}. If it is a time, declare"
+        f"{name}: read as {unit} since 1970, its numbers are times of 2000 to 2099. If it is a time,"
+        " declare"
         f" timestamp({precision}) or timestamp_ntz({precision})."
     )
 
