@@ -407,9 +407,8 @@ def _time_note(name: str, found: Collection[tuple[str, int]]) -> str | None:
     if not unit:
         return None
     return (
-        f"{name}: read as {unit} since 1970, its numbers are times of 2000 to 2099. If it is a time,"
-        " declare"
-        f" timestamp({precision}) or timestamp_ntz({precision})."
+        f"{name}: read as {unit} since 1970, its numbers are times of 2000 to 2099. If it is a"
+        f" time, declare timestamp({precision}) or timestamp_ntz({precision})."
     )
 
 
