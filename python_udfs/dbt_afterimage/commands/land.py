@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -245,6 +245,8 @@ def _land_topic(project: Project, broker: Broker, topic: str, shown_name: str, h
             f"the project already has a source {shown_name}, for {visible(source.identifier)}"
             f" ({source.original_file_path}); choose another name: --as SCHEMA.TABLE"
         )
+    schema, table = _table_of(project, schema, table)
+    shown_name = f"{schema}.{table}"
     with step(f"loading {shown_name}"):
         read = TopicTable(project, schema, table).load_topic(
             broker, topic, accept_gap=how.accept_gap
@@ -319,12 +321,14 @@ def land(project: Project, raws: Sequence[Raw], left_out: list[str], *, copy: bo
     landed = [str(raw) for raw in in_place]
     for raw in copied:
         with _noted(left_out):
-            table = Table(project, raw.schema, raw.table)
-            with step(f"loading {raw}"):
+            schema, name = _table_of(project, raw.schema, raw.table)
+            table = Table(project, schema, name)
+            with step(f"loading {schema}.{name}"):
                 new, notes = table.load(raw.landing, more=raw.is_named)
                 present = table.columns() or []
             loaded = f"{_files(len(new))} loaded" if new else "nothing new"
-            _say(project, raw, loaded, f"{quote(raw.schema)}.{quote(raw.table)}", present)
+            there = replace(raw, schema=schema, table=name)
+            _say(project, there, loaded, f"{quote(schema)}.{quote(name)}", present)
             for note in notes:
                 print(f"  {note}")
             landed.append(str(raw))
@@ -412,6 +416,16 @@ def _check_name(project: Project, raw: Raw, *, in_place: bool) -> None:
         raise AfterimageError(
             f"the table {raw} already exists; choose another name: --as SCHEMA.TABLE"
         )
+
+
+def _table_of(project: Project, schema: str, table: str) -> tuple[str, str]:
+    """Return the schema and the name of a raw table that may have been renamed, or moved.
+
+    Its source has the former name then, by which models go on reading it.
+    """
+    source = project.source(schema, table)
+    match = None if source is None else _NAME.fullmatch(f"{source.schema}.{source.identifier}")
+    return (match[1], match[2]) if match else (schema, table)
 
 
 def _is_path(source: Any) -> bool:

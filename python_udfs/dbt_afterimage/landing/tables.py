@@ -413,6 +413,11 @@ class Table:
             kind = column.spelled or column.type
             if own is None or own.type == "void":
                 expressions.append(f"cast(null as {column.type})")
+            elif "binary" in (own.type, column.type) and own.type != column.type:
+                # A text may be the digits of bytes, and a cast would take its letters.
+                expressions.append(f"cast(null as {column.type})")
+                no_value = " <> ''" if own.name in group.texts else " is not null"
+                doubtful.append((own, column, f"{quote(own.name)}{no_value}"))
             elif own.name in group.texts and column.type != "string":
                 expressions.append(f"cast(nullif({quote(own.name)}, '') as {column.type})")
                 if column.type in _TYPES:

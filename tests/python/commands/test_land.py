@@ -1464,6 +1464,32 @@ def test_a_name_that_is_taken(landings: Landings) -> None:
     assert "already has a source raw.four" in landings.refused(first, "--as", "raw.four")
 
 
+def test_a_raw_table_that_was_renamed_is_loaded_further(landings: Landings) -> None:
+    """Its source has the former name, as models do. Another table would be read by nobody."""
+    folder = landings.csv("moved/1.csv", "id,code\n1,a\n").parent
+    landings.land(folder, "--as", "raw.kept")
+    landings.project.file(
+        "models/moved.yml", "sources: [{name: raw, tables: [{name: moved, identifier: kept}]}]\n"
+    )
+    landings.csv("moved/2.csv", "id,code\n2,b\n")
+    assert "raw.kept: CSV, 2 files, 1 file loaded" in landings.land(folder)
+    assert [row["id"] for row in landings.rows("raw.kept")] == [1, 2]
+    assert landings.lake.rows("show tables in raw like 'moved'") == []
+
+
+def test_the_letters_of_a_text_are_no_bytes(landings: Landings) -> None:
+    """A mask in hex digits would become the mask of other columns."""
+    masks = landings.parquet("masks/1.parquet", [{"id": 1, "mask": bytes.fromhex("1000")}])
+    landings.land(masks, "--copy", "--as", "raw.masks")
+    digits = landings.csv("masks.csv", "id,mask\n2,0010\n")
+    refused = landings.refused(digits, "--as", "raw.masks")
+    assert "mask" in refused
+    assert "Got: 0010" in refused
+    empty = landings.csv("no_masks.csv", "id,mask\n3,\n")
+    landings.land(empty, "--as", "raw.masks")
+    assert [row["mask"] for row in landings.rows("raw.masks")] == [b"\x10\x00", None]
+
+
 @pytest.mark.minutes
 def test_the_page_followed_to_the_letter(
     landings: Landings, monkeypatch: pytest.MonkeyPatch
