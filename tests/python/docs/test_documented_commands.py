@@ -31,7 +31,7 @@ NOT_RUN = {
     r".*shipments.*": "the tutorial's: see the test of it",
     r"afterimage (land /landing/.*|up( --all)?|news)": "the README's own tables: test_up.py",
     r"afterimage news --(select|target) .*": "ends with 3 where nothing is new: test_news.py",
-    r"afterimage up --exclude .*": "all other examples would be built: test_up.py",
+    r"afterimage up --exclude .*": "all other examples would be built: test_building.py",
     r"dbt build --select source_status:.*": "needs an answer of before: test_up.py",
     r"afterimage init ('raw.*|--from.*|--check)": "the page of init: see the test of it",
     r"afterimage erase .*": "rows of the examples would go: test_erase.py",
