@@ -127,29 +127,25 @@ def land_one_file(lake: Lake, rows: list[dict[str, Any]]) -> None:
     lake.frame(COLUMNS, rows).coalesce(1).writeTo(TABLE_OF_ROWS).append()
 
 
-def test_a_column_that_hides_the_files_of_rows_hides_no_row(runs: Runs, lake: Lake) -> None:
-    """A loader has kept the name of the file that it read, in Spark's own column."""
-    columns = COLUMNS | {"_metadata": "struct<file_name:string>"}
-    rows = [one | {"_metadata": ("1.csv",)} for one in (*FIRST, row(at(4), "U", "d"))]
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        # A loader has kept the name of the file that it read, in Spark's own column.
+        ("_metadata", "struct<file_name:string>", ("1.csv",)),
+        # Delta 3.3 takes it for the file's own name, and skips files by its values (delta#5341).
+        ("file_name", "string", "scan_1.pdf"),
+    ],
+)
+def test_a_column_that_hides_the_files_of_rows_hides_no_row(
+    name: str, kind: str, value: Any, runs: Runs, lake: Lake
+) -> None:
+    columns = COLUMNS | {name: kind}
+    rows = [one | {name: value} for one in (*FIRST, row(at(4), "U", "d"))]
     lake.create(RAW, columns, rows[:-1])
     runs.run("--full-refresh")
     lake.append(RAW, columns, rows[-1:])
     assert runs.run() == (
-        f"read all 6 rows of {TABLE_OF_ROWS} because it has a column `_metadata`,"
-        " 1 changes: 1 new, 0 known, 0 rejected"
-    )
-    runs.assert_nothing_new()
-
-
-def test_a_column_called_file_name_hides_no_row(runs: Runs, lake: Lake) -> None:
-    """Delta 3.3 takes it for the file's own name, and skips files by its values (delta#5341)."""
-    columns = COLUMNS | {"file_name": "string"}
-    rows = [one | {"file_name": "scan_1.pdf"} for one in (*FIRST, row(at(4), "U", "d"))]
-    lake.create(RAW, columns, rows[:-1])
-    runs.run("--full-refresh")
-    lake.append(RAW, columns, rows[-1:])
-    assert runs.run() == (
-        f"read all 6 rows of {TABLE_OF_ROWS} because it has a column `file_name`,"
+        f"read all 6 rows of {TABLE_OF_ROWS} because it has a column `{name}`,"
         " 1 changes: 1 new, 0 known, 0 rejected"
     )
     runs.assert_nothing_new()
