@@ -14,9 +14,9 @@ The tests run once without any mutation, and must pass. A mutation is seen if on
 fails, and survives if all pass: then a rule has no test. The exit code is 1 if any survives. SQL
 that does not compile proves nothing, so it stops the script with an error, like any other trouble.
 
-With --machine it is the rules of machine.yml, and only the state machines look: for ten minutes,
-and up to two more times with another seed. They look without any mutation first, for ten minutes
-too. All use the JVM of that first search, as a new one does half as much in its first minutes.
+With --machine it is the rules of machine.yml, and only the state machines look, both at once: for
+ten minutes, and up to two more times with another seed. They look without any mutation first, as
+long. Each search uses the JVM of that first one, as a new one does half as much in ten minutes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from signal import SIGINT
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -39,9 +45,15 @@ from pyspark import SparkContext
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutations.yml")
 FOR_MACHINES = Path(__file__).with_name("machine.yml")
+MACHINES = tuple(
+    f"tests/python/machine/{name}.py" for name in ("test_machine", "test_machine_of_dialects")
+)
 SEEDS = (1, 2, 3)
-# Of each of the two searches. What fails need not become the smallest case.
-SEARCH = {"AFTERIMAGE_SECONDS": "300", "AFTERIMAGE_SHRINKS": "no"}
+# What fails need not become the smallest case.
+SEARCH = {"AFTERIMAGE_SECONDS": "600", "AFTERIMAGE_SHRINKS": "no"}
+
+# For each state machine the variables by which a test uses a JVM that runs.
+Jvms = dict[str, dict[str, str]]
 
 # The macros' own errors, which tests provoke, begin with who raises them: `history people: …`.
 DOES_NOT_COMPILE = re.compile(
@@ -83,56 +95,108 @@ def copy_repository(copy: Path) -> None:
     (copy / ".afterimage" / "cache").symlink_to(cache)
 
 
-def first_failure(copy: Path, tests: list[str], machine: bool = False) -> str | None:
-    """Run tests in the copy, and return the first that fails with its reason."""
+def pytest_on(tests: list[str]) -> list[str]:
+    """Return the command that runs tests until one fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "--color=no"]
-    command += ["-o", "cache_dir=.pytest_cache", "-m", "long or not long", *tests]
-    # The same few random cases in every run.
-    environment = {n: v for n, v in os.environ.items() if n != "AFTERIMAGE_EXAMPLES"}
-    environment |= {"COLUMNS": "250"}
-    done = subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode == 0:
+    return [*command, "-o", "cache_dir=.pytest_cache", "-m", "long or not long", *tests]
+
+
+def failure_in(returncode: int, stdout: str, stderr: str, machine: bool = False) -> str | None:
+    """Return the test that failed, with its reason."""
+    if returncode == 0:
         return None
-    failed = re.search(r"^FAILED (.*)$", done.stdout, re.MULTILINE)
+    failed = re.search(r"^FAILED (.*)$", stdout, re.MULTILINE)
     # The machines print the errors of runs that must be refused.
-    compiles = machine or not DOES_NOT_COMPILE.search(done.stdout)
-    if done.returncode != 1 or failed is None or not compiles:
-        raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    compiles = machine or not DOES_NOT_COMPILE.search(stdout)
+    if returncode != 1 or failed is None or not compiles:
+        raise RuntimeError(f"pytest ended with {returncode}:\n{stdout}\n{stderr}")
     return failed[1]
 
 
-def warm_up(copy: Path) -> None:
-    """Let the state machines look at the unbroken rules in this process, and keep its JVM."""
-    os.environ.update(SEARCH)
+def first_failure(copy: Path, tests: list[str]) -> str | None:
+    """Run tests in the copy, and return the first that fails with its reason."""
+    # The same few random cases in every run.
+    environment = {n: v for n, v in os.environ.items() if n != "AFTERIMAGE_EXAMPLES"}
+    done = subprocess.run(
+        pytest_on(tests),
+        cwd=copy,
+        env=environment | {"COLUMNS": "250"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return failure_in(done.returncode, done.stdout, done.stderr)
+
+
+def warm_up(copy: Path, test: str, ends: Connection) -> None:
+    """Let a state machine look at the unbroken rules, and keep its JVM as long as it is told to."""
     os.chdir(copy)
-    code = pytest.main(["-q", "-m", "long", "tests/python/machine"])
-    if code:
-        sys.exit(f"The machines do not pass without any mutation (pytest ended with {code})")
+    code = pytest.main(["-q", "-m", "long", test])
     gateway = SparkContext._gateway
     assert gateway is not None
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(gateway.gateway_parameters.port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = gateway.gateway_parameters.auth_token
+    known = gateway.gateway_parameters
+    variables = {"PORT": str(known.port), "SECRET": known.auth_token}
+    ends.send((int(code), {f"PYSPARK_GATEWAY_{name}": one for name, one in variables.items()}))
+    with suppress(EOFError):
+        ends.recv()
 
 
-def found_by_machines(copy: Path) -> str | None:
-    """Let the state machines look for a fault for ten minutes, with a few seeds."""
+@contextmanager
+def warm_jvms(copy: Path) -> Iterator[Jvms]:
+    """Give the machines a JVM each that is warm."""
+    os.environ.update(SEARCH)
+    context, pipes = get_context("spawn"), {}
+    for test in MACHINES:
+        pipes[test], ends = context.Pipe()
+        context.Process(target=warm_up, args=(copy, test, ends), daemon=True).start()
+        ends.close()
+    jvms = {}
+    for test, pipe in pipes.items():
+        code, jvms[test] = pipe.recv()
+        if code:
+            sys.exit(f"{test} does not pass without any mutation: pytest ended with {code}")
+    yield jvms
+    for pipe in pipes.values():
+        pipe.close()
+
+
+def found_by_machines(copy: Path, jvms: Jvms) -> str | None:
+    """Let the state machines look for a fault, both at once, for ten minutes, with a few seeds."""
     for seed in SEEDS:
-        tests = ["tests/python/machine", f"--hypothesis-seed={seed}"]
-        failed = first_failure(copy, tests, machine=True)
-        if failed is not None:
-            return f"seed {seed}: {failed}"
+        searches = [
+            subprocess.Popen(
+                pytest_on([test, f"--hypothesis-seed={seed}"]),
+                cwd=copy,
+                env=os.environ | jvm | {"COLUMNS": "250"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for test, jvm in jvms.items()
+        ]
+        with ThreadPoolExecutor() as pool:
+            outputs = {pool.submit(one.communicate): one for one in searches}
+            for ended in as_completed(outputs):
+                search = outputs[ended]
+                failed = failure_in(search.returncode, *ended.result(), machine=True)
+                if failed is not None:
+                    for other in searches:
+                        # It ends as if it was stopped by hand, and leaves its JVM as it was.
+                        if other.poll() is None:
+                            other.send_signal(SIGINT)
+                    return f"seed {seed}: {failed}"
     return None
 
 
-def failure_of(mutation: Mutation, copy: Path) -> str | None:
+def failure_of(mutation: Mutation, copy: Path, jvms: Jvms) -> str | None:
     """Run a mutation's tests, or the machines, on the broken rule, then restore the macro."""
     macro = copy / "macros" / mutation.file
     whole = macro.read_text()
     macro.write_text(mutation.text(copy))
     try:
-        return first_failure(copy, mutation.tests) if mutation.tests else found_by_machines(copy)
+        return (
+            first_failure(copy, mutation.tests) if mutation.tests else found_by_machines(copy, jvms)
+        )
     finally:
         macro.write_text(whole)
 
@@ -156,19 +220,18 @@ def main() -> None:
         return
 
     survivors = 0
-    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        copy = Path(folder) / "afterimage"
+    with ExitStack() as stack:
+        copy = Path(stack.enter_context(TemporaryDirectory(prefix="mutations-"))) / "afterimage"
         copy_repository(copy)
         tests = {test: None for mutation in chosen for test in mutation.tests}
-        if arguments.machine:
-            warm_up(copy)
+        jvms = stack.enter_context(warm_jvms(copy)) if arguments.machine else {}
         failed = first_failure(copy, list(tests)) if tests else None
         if failed is not None:
             sys.exit(f"This test fails without any mutation: {failed}")
         print(f"{len(tests)} tests pass; now {len(chosen)} mutations:", flush=True)
         for mutation in chosen:
             started = time.monotonic()
-            failed = failure_of(mutation, copy)
+            failed = failure_of(mutation, copy, jvms)
             survivors += failed is None
             outcome = "SURVIVED" if failed is None else "seen"
             print(f"{outcome:8}  {time.monotonic() - started:4.0f} s  {mutation.name}", flush=True)

@@ -28,7 +28,7 @@ from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
 from dialect_qlik import HEADER, as_masked, as_staged, landed_rows
 from ends import at_work, interrupted
 from histories import in_order, jinja, text
-from machines import Raw, Tables, moments, search, some_ends
+from machines import End, Raw, Tables, moments, search, some_ends
 from reference import META_COLUMNS, Change, Row, audit, current, history
 from strategies import DOMAINS, Options, Stream, merged_streams, options
 
@@ -101,13 +101,13 @@ class Machine(Tables):
     def begin(self, data: st.DataObject, is_files: bool, follows: bool, is_listed: bool) -> None:
         """Draw a source, and land some of its changes."""
         stream = data.draw(merged_streams(4, max_changes=12, honest=True, trades=True))
-        *others, last = [one for one in stream.columns if one not in stream.unique_key]
+        others = [one for one in stream.columns if one not in stream.unique_key]
         has_hidden: bool = data.draw(often)
-        if others and has_hidden:
-            self.hidden = last
-            stream = replace(
-                stream, columns=[one for one in stream.columns if one != last] + [last]
-            )
+        if len(others) > 1 and has_hidden:
+            self.hidden = data.draw(st.sampled_from(others))
+            if not is_listed:  # A raw table gets a column at its end.
+                left = [one for one in stream.columns if one != self.hidden]
+                stream = replace(stream, columns=[*left, self.hidden])
         self.stream, self.follows, self.is_listed = stream, follows, is_listed
         self.columns = [one for one in stream.columns if is_listed or one != self.hidden]
         # A rejected change has no row here.
@@ -279,16 +279,16 @@ class Machine(Tables):
         self.dbt("test", *left_out)
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(data=st.data(), ends=some_ends)
-    def end_runs(self, data: st.DataObject, ends: list[tuple[int, bool]]) -> None:
+    @rule(data=st.data(), ends=some_ends((STAGING, HISTORY, AUDIT)))
+    def end_runs(self, data: st.DataObject, ends: list[End]) -> None:
         """End runs, each at a statement; a plain run puts it right."""
-        for number, after in ends:
+        for end in ends:
             self.may_land(data)
-            self.end_a_run_at(number, after)
+            self.end_a_run_at(*end)
         self.run_all()
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(data=st.data(), numbers=st.sets(moments, min_size=1, max_size=6))
+    @rule(data=st.data(), numbers=st.sets(moments, min_size=1, max_size=3))
     def land_meanwhile(self, data: st.DataObject, numbers: set[int]) -> None:
         """Land rows at some moments of a run: this run or the next one takes them in."""
         rows = self.drawn(data, self.ahead)
@@ -454,7 +454,7 @@ class Machine(Tables):
             if end is None:
                 self.run_these([STAGING])
             else:
-                self.end_a_run_at(*end)
+                self.end_a_run_at(None, *end)
                 self.run_all()
             return
         with pytest.raises(DbtError, match=r"the columns of .* have changed"):

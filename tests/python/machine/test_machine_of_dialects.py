@@ -31,7 +31,7 @@ from all_dialects import (
 from conftest import FORMAT, SCHEMA, Lake, Project
 from ends import at_work, interrupted
 from histories import in_order, jinja
-from machines import Tables, moments, search, some_ends
+from machines import End, Tables, moments, search, some_ends
 from reference import Row, current, history
 from strategies import options
 
@@ -222,12 +222,12 @@ class AnyDialect(Tables):
         assert {name: self.version(name) for name in (STAGING, HISTORY, AUDIT)} == before
 
     @precondition(lambda self: HISTORY in self.built)
-    @rule(data=st.data(), ends=some_ends)
-    def end_runs(self, data: st.DataObject, ends: list[tuple[int, bool]]) -> None:
+    @rule(data=st.data(), ends=some_ends((STAGING, HISTORY, AUDIT)))
+    def end_runs(self, data: st.DataObject, ends: list[End]) -> None:
         """End runs, each at a statement. What they left is put right by a later run."""
-        for number, after in ends:
+        for end in ends:
             self.may_land(data)
-            self.end_a_run_at(number, after)
+            self.end_a_run_at(*end)
 
     @precondition(lambda self: HISTORY in self.built)
     @rule(data=st.data(), numbers=st.sets(moments, min_size=1, max_size=4))

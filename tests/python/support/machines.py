@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,10 +27,17 @@ SECONDS = float(os.environ.get("AFTERIMAGE_SECONDS", "300"))
 # What a step fails with; the second is `pytest.raises`, where nothing was raised.
 FAILURES = (Exception, pytest.fail.Exception)
 SHRINKS = os.environ.get("AFTERIMAGE_SHRINKS", "yes") == "yes"
+# Of which model, or of all; at which statement; and whether after it.
+End = tuple[str | None, int, bool]
 # The statements of a run that write, by number. Among the first it looks for what has landed.
 moments = st.integers(1, 6) | st.integers(1, 22)
-# Where runs end, one after the other: at which statement, and whether after it.
-some_ends = st.lists(st.tuples(moments, st.booleans()), min_size=1, max_size=3)
+
+
+def some_ends(models: Sequence[str]) -> st.SearchStrategy[list[End]]:
+    """Draw where runs end, one after the other: of all models, or of one, which has fewer."""
+    of_all = st.tuples(st.none(), moments, st.booleans())
+    of_one = st.tuples(st.sampled_from(models), st.integers(1, 8), st.booleans())
+    return st.lists(of_all | of_one, min_size=1, max_size=3)
 
 
 @dataclass
@@ -140,11 +147,12 @@ class Tables(RuleBasedStateMachine):
         with set_ahead(self.clock):
             self.site.project.dbt(*arguments)
 
-    def end_a_run_at(self, number: int, after: bool) -> None:
-        """End a run of all models before or after a statement, if it has so many."""
+    def end_a_run_at(self, model: str | None, number: int, after: bool) -> None:
+        """End a run of a model, or of all, before or after a statement, if it has so many."""
+        chosen = ["--select", model] if model else []
         with ended(at_work(number), after) as sent:
             try:
-                self.dbt("run", "--threads", "1")
+                self.dbt("run", "--threads", "1", *chosen)
             except DbtError:
                 assert sent[-1:] == [ENDED]
                 note(f"ended at {sent[-2:-1]}")
