@@ -52,9 +52,9 @@ TURN ?= $(shell expr $$(date +%s) / 10800)
 # Lint, and at the same time the other environments with the tests of dbt-databricks: neither keeps two cores busy.
 test-share: setup ## Run lint, the tests without Spark, and a share of all others, as CI does
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
-	$(PYTEST) -m "not long" --share=$(TURN)/120 --share-slow=$(TURN)/24 --share-quick=$(TURN)/5 --hypothesis-seed=$(TURN) --durations=60
+	$(PYTEST) -m "not long" --share=$(TURN)/150 --share-slow=$(TURN)/30 --share-quick=$(TURN)/6 --hypothesis-seed=$(TURN) --durations=60
 	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/251 --hypothesis-seed=$(TURN)
-	AFTERIMAGE_SECONDS=90 $(PYTEST) -m long tests/python/machine --hypothesis-seed=$(TURN)
+	AFTERIMAGE_SECONDS=60 $(PYTEST) -m long tests/python/machine --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
