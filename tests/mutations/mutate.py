@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGINT, default_int_handler, signal
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -145,6 +145,8 @@ def warm_up(copy: Path, test: str, ends: Connection) -> None:
 def warm_jvms(copy: Path) -> Iterator[Jvms]:
     """Give the machines a JVM each that is warm."""
     os.environ.update(SEARCH)
+    # Who is started in the background ignores this signal, and so does what it starts.
+    signal(SIGINT, default_int_handler)
     context, pipes = get_context("spawn"), {}
     for test in MACHINES:
         pipes[test], ends = context.Pipe()
