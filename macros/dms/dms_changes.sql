@@ -92,6 +92,7 @@ source_rows as (
         {{ afterimage._struct(layout.columns) }} as image,
         {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
             as landed_before,
+        {{ layout.has_image }} as has_image,
         {{ afterimage._hash_of_values(
             afterimage._hashable_columns(layout.columns + images, layout.types)
         ) | indent(8) }} as row_id
@@ -148,9 +149,13 @@ described as (
         if(
             row_reason is null and not is_load, concat(place, '-', upper(left(kind, 1)), '-', key_hash), change_group
         ) as identity,
-        -- A task may write before-images for only some rows, or only for updates.
+        -- A task may write before-images for only some rows, only for updates, or only of what changed.
         if(
-            kind = 'update' and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}, landed_before, null
+            kind = 'update' and has_image,
+            {{ afterimage._struct(
+                layout.columns, 'landed_before.', layout.unique_key, 'coalesce(landed_before.{column}, image.{column})'
+            ) }},
+            null
         ) as before_image,
         {%- if absent %}
         if(

@@ -1,6 +1,7 @@
 {#- Checks the arguments of dms_changes and says what the files are like; none while their columns cannot be read:
     - `columns`, `unique_key`, `types`: the data columns, those of the key, and types by name in lower case,
     - `image_of`: column -> its before-image column; `sparse`: the columns in which NULL means "not captured",
+    - `has_image`: SQL for whether a row has a before-image of its key; Oracle's has only the columns that changed,
     - `operation`, `is_load`: SQL for the code, and for whether the row is of a full load,
     - `time`, `source_time`: SQL for the landed time and for the time of the change,
     - `order`: what _dms_order returns for the columns `order_by`. -#}
@@ -59,6 +60,10 @@
     {%- for name in data if name | lower in images -%}
         {%- do image_of.update({name: images[name | lower]}) -%}
     {%- endfor -%}
+    {%- set key_images = [] -%}
+    {%- for name in unique_key if name | lower in images -%}
+        {%- do key_images.append(images[name | lower]) -%}
+    {%- endfor -%}
     {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')"
         if has_operation else "''" -%}
     {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
@@ -74,6 +79,7 @@
         'unique_key': afterimage._in_column_order(unique_key, data),
         'types': types,
         'image_of': image_of,
+        'has_image': '(' ~ (afterimage._each(key_images, '{column} is not null') | join(' or ') or (image_of | length > 0)) ~ ')',
         'sparse': afterimage._match_column_case(null_is_absent or [], data),
         'operation': 'if(' ~ code ~ " = '' and not " ~ order.no_sequence ~ ", 'U', " ~ code ~ ')',
         'is_load': '((' ~ code ~ " = '' and " ~ order.no_sequence ~ ') or (' ~ code ~ " = 'I' and " ~ order.is_empty ~ '))',
@@ -149,7 +155,7 @@
                 'column': column if type == 'string' else none,
                 'latest': modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '~',
             }) -%}
-        {%- elif loop.first and is_text -%}
+        {%- elif loop.first and type == 'string' and name not in times -%}
             {%- set bound = "cast(unhex(regexp_extract('<first>', '^[0-9A-F]*', 0)) as string)" -%}
             {%- do order.update({
                 'bounds': column ~ ' between ' ~ bound ~ ' and ' ~ bound | replace('<first>', '<last>'),

@@ -381,6 +381,31 @@ def test_a_row_changed_in_place_is_the_same_change(project: Project, lake: Lake)
     assert sorted(change["after"]["value"] for change in found) == [1, 12, 13]
 
 
+def test_of_a_key_of_several_columns_those_that_changed_show_the_old_key(
+    project: Project, lake: Lake
+) -> None:
+    """Oracle has before-images of the columns that changed, and no others."""
+    columns = {**COLUMNS, "part": "int", "BI_part": "int", "BI_value": "int"}
+    rows = [
+        {**load(0, "a", 0), "part": 1},
+        {**load(0, "b", 0), "part": 1},
+        {**row("U", 1, "a", 0), "part": 2, "BI_part": 1},
+        {**row("U", 2, "b", 5), "part": 1, "BI_value": 0},
+    ]
+    lake.create("parts", columns, rows)
+    call = f"dms_changes({relation('parts')}, unique_key=['id', 'part'], before_prefix='BI_')"
+    project.stream("stg_parts", call)
+    project.history("parts_history", "stg_parts", unique_key=["id", "part"])
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    query = f"select id, part, value, is_current from {SCHEMA}.parts_history"
+    assert sorted(tuple(version.values()) for version in lake.rows(query)) == [
+        ("a", 1, 0, False),
+        ("a", 2, 0, True),
+        ("b", 1, 0, False),
+        ("b", 1, 5, True),
+    ]
+
+
 @pytest.mark.minutes
 def test_a_second_load_that_was_read_can_become_changes_at_its_time(
     project: Project, lake: Lake

@@ -1,7 +1,8 @@
 """Writes a change stream as AWS DMS would: rows of the files of a full load and of changes.
 
 It shares no code with the macro. Rows of the full load have neither an operation nor a sequence. A
-delete has the whole row, or every third the key alone. An update has the before-image of the key.
+delete has the whole row, or every third the key alone. An update has the before-image of the key;
+every fourth has, as from Oracle, only that of the key columns that it changed.
 Every fifth change has 1970-01-01 for its time, as some sources do, so that the time is that of the
 sequence.
 
@@ -55,5 +56,10 @@ def _change_row(change: Change, latest: datetime, stream: Stream) -> Row:
         return {"Op": "D", **header, **{name: change.before[name] for name in kept}}
     if change.before is None:
         return {"Op": "I", **header, **change.after}
-    images = {f"BI_{name}": change.before[name] for name in stream.unique_key}
+    imaged = [
+        name
+        for name in stream.unique_key
+        if number % 4 or change.before[name] != change.after[name]
+    ]
+    images = {f"BI_{name}": change.before[name] for name in imaged}
     return {"Op": "U", **header, **change.after, **images}

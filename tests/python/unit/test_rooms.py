@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from dbt_common.clients.jinja import get_environment
+from jinja2 import nodes
+
 from conftest import ROOT
 
 MACROS = ROOT / "macros"
@@ -33,6 +36,23 @@ TOGETHER = {
     for adapter in ("spark", "databricks")
     for macro in ("create_csv_table", "load_csv_rows")
 }
+
+# What dbt and Jinja give to every macro, as far as ours use it, and macros of dbt's own.
+GIVEN = set(
+    re.findall(
+        r"\w+",
+        """
+    adapter afterimage api apply_grants builtins clustered_cols comment_clause compiled_code
+    config dbt env_var exceptions execute file_format_clause flags fromjson
+    get_assert_columns_equivalent get_batch_size get_select_subquery graph
+    invocation_args_dict invocation_id is_incremental kwargs liquid_clustered_cols
+    load_relation local_md5 location_clause log loop model modules noop_statement
+    options_clause partition_cols persist_constraints persist_docs post_hooks pre_hooks
+    project_name return run_hooks run_query run_started_at selected_resources
+    should_full_refresh should_revoke source statement target this tojson var zip
+        """,
+    )
+)
 
 
 def files() -> list[Path]:
@@ -71,6 +91,23 @@ def test_a_public_macro_is_in_the_file_of_its_name() -> None:
         if not name.startswith("_") and file.stem != TOGETHER.get(name, name)
     }
     assert misplaced == {}
+
+
+def test_a_name_that_a_macro_reads_is_set() -> None:
+    """Jinja takes a name that nothing sets for false, without a word."""
+    environment = get_environment(None, capture_macros=False)
+    unset = []
+    for file in files():
+        for macro in environment.parse(file.read_text()).find_all(nodes.Macro):
+            names = list(macro.find_all(nodes.Name))
+            own = {name.name for name in names if name.ctx in ("store", "param")}
+            read = {name.name: name.lineno for name in names if name.ctx == "load"}
+            unset += [
+                f"{file.relative_to(MACROS)}:{line}: {name}"
+                for name, line in read.items()
+                if name not in own | GIVEN | environment.globals.keys()
+            ]
+    assert unset == []
 
 
 def test_every_macro_is_used() -> None:
