@@ -68,7 +68,8 @@
 {%- endmacro -%}
 
 
-{#- Erases all keys that the list has of the model then, so that it completes an earlier erasure that was killed. -#}
+{#- Erases all keys that the list has of the model then, which are those of the plan and those that are gone. From raw
+    tables only the former: the rows of the others may have been left there on purpose. -#}
 {%- macro _carry_out(plan, reference) -%}
     {%- do afterimage._settle_rollbacks(plan) -%}
     {%- if plan.texts -%}
@@ -79,15 +80,17 @@
     {%- if erasures is none -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set own_keys = afterimage._keys_of_plan(plan) -%}
     {%- set plan = dict(plan, erasures=erasures) -%}
     {#- From here on, what lands of these keys is left out. The staging table comes last: it tells which keys are
         linked. -#}
     {%- for table in plan.tables + plan.raw_tables -%}
-        {%- for text in afterimage._key_texts_in(table, 'known.', plan, erasures.salt) if table.images -%}
+        {%- set keys = own_keys if table.is_raw else erasures -%}
+        {%- for text in afterimage._key_texts_in(table, 'known.', plan, keys.salt) if table.images -%}
             {#- Delta's DELETE takes no subquery. -#}
             {%- do run_query(
                 'merge into ' ~ table.relation ~ ' as known using ('
-                ~ afterimage._key_texts_for(table, plan, erasures.key_texts, erasures.salt) ~ ') as erased on ' ~ text
+                ~ afterimage._key_texts_for(table, plan, keys.key_texts, keys.salt) ~ ') as erased on ' ~ text
                 ~ ' = erased.key_text when matched then delete'
             ) -%}
         {%- endfor -%}
@@ -98,7 +101,7 @@
     {%- do afterimage._erase_changes(plan, erasures) -%}
     {%- do afterimage._forget_rows(plan.stream) -%}
     {%- for table in afterimage._tables_erased(plan)
-        if afterimage._counted_rows(table, plan, erasures.key_texts, erasures.salt) -%}
+        if afterimage._counted_rows(table, plan, own_keys if table.is_raw else erasures) -%}
         {%- do exceptions.raise_compiler_error(
             'erase: ' ~ table.name ~ ' has rows of these keys again: another run wrote them. Run the command again.'
         ) -%}
@@ -170,28 +173,30 @@
 {%- endmacro -%}
 
 
-{%- macro _counted_rows(table, plan, key_texts, salt) -%}
-    {{ return(afterimage._value(
-        'select count(*) from ' ~ table.relation ~ ' where ' ~ afterimage._has_key(table, plan, key_texts, salt)
-    ) | int) }}
+{%- macro _counted_rows(table, plan, keys) -%}
+    {%- set has_key = afterimage._has_key(table, plan, keys.key_texts, keys.salt) -%}
+    {{ return(afterimage._value('select count(*) from ' ~ table.relation ~ ' where ' ~ has_key) | int) }}
 {%- endmacro -%}
 
 
-{#- How many rows of a table have keys of the plan, which may not be listed yet, or listed ones, of which the staging
-    table may have no rows any longer. -#}
-{%- macro _rows_of_plan(table, plan) -%}
+{#- The texts of the keys of the plan, which may not be listed yet, and of listed ones, of which the staging table may
+    have no rows any longer; none if there are no keys. -#}
+{%- macro _keys_of_plan(plan) -%}
     {%- set salt = plan.erasures.salt if plan.erasures else none -%}
     {%- set key_texts = [plan.erasures.key_texts] if plan.erasures else [] -%}
     {%- if plan.texts -%}
         {%- do key_texts.append(
-            'select ' ~ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), salt)
-            ~ ' from ' ~ afterimage._inline_keys(plan.texts)
+            'select ' ~ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), salt) ~ ' as key_text from '
+            ~ afterimage._inline_keys(plan.texts)
         ) -%}
     {%- endif -%}
-    {%- if not key_texts -%}
-        {{ return(0) }}
-    {%- endif -%}
-    {{ return(afterimage._counted_rows(table, plan, key_texts | join(' union all '), salt)) }}
+    {{ return({'key_texts': key_texts | join(' union '), 'salt': salt} if key_texts else none) }}
+{%- endmacro -%}
+
+
+{%- macro _rows_of_plan(table, plan) -%}
+    {%- set keys = afterimage._keys_of_plan(plan) -%}
+    {{ return(afterimage._counted_rows(table, plan, keys) if keys else 0) }}
 {%- endmacro -%}
 
 

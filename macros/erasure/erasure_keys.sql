@@ -64,6 +64,19 @@
 {%- endmacro -%}
 
 
+{#- A key that somebody listed, and whose rows are there, would be erased too, but not those that it is linked with. -#}
+{%- macro _check_others_are_erased(stream, unique_key, types, texts) -%}
+    {%- set erasures = afterimage._erasures_of(stream.name, unique_key, types) -%}
+    {%- set others = afterimage._listed_texts(stream, unique_key, erasures) | reject('in', texts) | list -%}
+    {%- if others -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: the list of erasures has further keys of which ' ~ stream.name ~ ' has rows. Erase those first: run'
+            ~ ' `afterimage erase ' ~ stream.name ~ ' --listed`. Got: ' ~ afterimage._as_listed(others, unique_key) | join(', ')
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- The columns that the given keys name, all the same ones. -#}
 {%- macro _named_by_keys(keys, columns) -%}
     {%- set is_list = keys is sequence and keys is not string and keys is not mapping -%}

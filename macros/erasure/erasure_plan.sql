@@ -54,6 +54,7 @@
     {%- set texts = afterimage._listed_texts(stream, unique_key, erasures) if listed
         else afterimage._key_texts(keys, unique_key, types) -%}
     {%- set linked = afterimage._linked_keys(stream.relation, unique_key, types, texts) if texts else [] -%}
+    {%- do afterimage._check_others_are_erased(stream, unique_key, types, linked) if not listed -%}
     {%- set plan = {
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked, 'erasures': erasures,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),

@@ -1277,12 +1277,34 @@ def test_rows_that_a_model_leaves_out_are_not_erased(
     )
     project.stream("stg_one", "qlik_change_table(ref('one'), unique_key=['code'])")
     changed = [row(1, "I", "eve-now", "Eve Marker"), row(2, "I", "eve-now", "Other Marker")]
-    lake.create("both__ct", COLUMNS, changed)
+    lake.create("both__ct", COLUMNS, [*changed, row(3, "I", "bob", "Bob")])
     project.dbt("build", "--full-refresh")
     assert typed(project, "stg_one", "code=eve-now", "--raw", "--yes") == 0
     said = capfd.readouterr().out
     assert "crm.both__ct: has 2 rows of these keys, and is left alone, as not all rows" in said
-    assert len(lake.rows(f"select * from {SCHEMA}.both__ct")) == 2
+    assert len(lake.rows(f"select * from {SCHEMA}.both__ct")) == 3
+    # They are not erased with the rows of a later erasure either.
+    assert typed(project, "stg_one", "code=bob", "--raw", "--yes") == 0
+    names = lake.rows(f"select name from {SCHEMA}.both__ct")
+    assert sorted(one["name"] for one in names) == ["Eve Marker", "Other Marker"]
+
+
+@pytest.mark.slow
+def test_keys_that_somebody_listed_are_erased_before_others(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Only `--listed` follows their key changes, and names them."""
+    lake.create(RAW, COLUMNS, ROWS)
+    project.dbt("run", "--full-refresh")
+    list_by_hand(lake, "eve-at-first")
+    assert typed(project, "stg_clients", "code=bob", "--yes") == 1
+    said = "".join(capfd.readouterr())
+    assert "run `afterimage erase stg_clients --listed`" in said
+    assert 'Got: {"code": "eve-at-first"}' in said
+    assert typed(project, "stg_clients", "--listed", "--yes") == 0
+    assert typed(project, "stg_clients", "code=bob", "--yes") == 0
+    left = lake.rows(f"select distinct code from {SCHEMA}.clients_history")
+    assert [one["code"] for one in left] == ["ada"]
 
 
 @pytest.mark.slow
